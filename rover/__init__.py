@@ -1,0 +1,1 @@
+"""Rover: git for agent-training environments."""

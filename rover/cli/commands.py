@@ -1,0 +1,49 @@
+"""The registry of commands: name -> module below rover.cli, one line of help, group on the help page.
+
+Kept apart from the modules so that `rover --help` imports none of them. A module defines `command`, a
+function that Typer can take (or `app`, a Typer with sub-commands). A test checks both sides against each other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    module: str
+    summary: str
+    group: str
+
+
+COMMANDS: dict[str, Entry] = {
+    # start
+    "demo": Entry("demo", "Build, break and repair packages on files that ship with rover.", "Start here"),
+    "doctor": Entry("doctor", "Probe this machine and say what works.", "Start here"),
+    "help": Entry("help_topics", "Read about a topic: package, store, fcr, policies, sandbox, glossary.", "Start here"),
+    "init": Entry("init", "Make a store in this folder.", "Start here"),
+    # packages
+    "build": Entry("build", "Build packages from a folder of real files.", "Packages"),
+    "new": Entry("new", "Write a commented package folder to fill in by hand.", "Packages"),
+    "commit": Entry("commit", "Take a package folder into the store.", "Packages"),
+    "checkout": Entry("checkout", "Write a package out as a folder.", "Packages"),
+    "list": Entry("list_packages", "List the packages of a revision.", "Packages"),
+    "status": Entry("status", "Say what is stale, without evidence, or under repair.", "Packages"),
+    # run
+    "run": Entry("run", "Run a policy on packages and grade the rollouts.", "Run and repair"),
+    "check": Entry("check", "Check that packages are sound: reference, start state, attackers, cases.", "Run and repair"),
+    "diagnose": Entry("diagnose", "Tell an environment defect from an agent's mistake.", "Run and repair"),
+    "inject": Entry("inject", "Break a package on purpose, in a known way.", "Run and repair"),
+    "repair": Entry("repair", "Repair a package by Factorial Compatibility Replay.", "Run and repair"),
+    # history
+    "show": Entry("show", "Show a commit, package, component, file, rollout or case.", "History"),
+    "log": Entry("log", "Show the history of the store, a package or a component.", "History"),
+    "diff": Entry("diff", "Compare two revisions by package and component.", "History"),
+    "branch": Entry("branch", "List, make, move to or delete branches.", "History"),
+    "tag": Entry("tag", "List, make or delete tags.", "History"),
+    "undo": Entry("undo", "Take back the last operation.", "History"),
+    "op": Entry("op", "Show the log of operations.", "History"),
+    # care
+    "fsck": Entry("fsck", "Check the store.", "Care"),
+    "reindex": Entry("reindex", "Rebuild the index from git.", "Care"),
+    "bench": Entry("bench", "Measure rover: tables and JSON.", "Care"),
+}

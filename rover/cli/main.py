@@ -1,0 +1,131 @@
+"""Entry point of `rover`: lazy commands, and the one place where errors become message, hint and exit code.
+
+Exit codes: 0 done, 1 findings (or a repair that promoted nothing), 2 usage or bad input, 3 infrastructure,
+130 interrupted with finished work kept.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import typer
+from typer.core import TyperGroup
+
+from rover.cli.commands import COMMANDS
+from rover_store.errors import RoverError
+
+HELP = """Git for agent-training environments.
+
+Rover keeps task packages (context, task, verifier, run by a harness) as versioned components in a store;
+builds them from real files, runs agents in them, tells environment defects from agent mistakes, and repairs
+packages by the smallest set of edits that passes every gate.
+
+Start with `rover demo`. Read on with `rover help package`.
+"""
+
+
+class LazyGroup(TyperGroup):
+    """A group that imports a command's module when it is called, not before."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        return None if entry is None else load(cmd_name)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Render from the registry alone: importing the modules would cost what laziness saves."""
+        out = [HELP, "Usage: rover [--store DIR] COMMAND [ARGS]...", ""]
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for name, entry in COMMANDS.items():
+            groups.setdefault(entry.group, []).append((name, entry.summary))
+        for group, rows in groups.items():
+            out.append(f"{group}:")
+            out += [f"  {name:<10}{summary}" for name, summary in rows]
+            out.append("")
+        out += [
+            "Options:",
+            "  --store DIR            The project folder of the store (else ROVER_STORE, else",
+            "                         the nearest folder above that holds .rover).",
+            "  --version              Print the version.",
+            "  --install-completion   Install completion for this shell.",
+            "  --show-completion      Print the completion script.",
+            "  --help                 Print this page.",
+        ]
+        formatter.write("\n".join(out) + "\n")
+
+
+def load(name: str) -> click.Command:
+    """The click command of one name, with its module imported."""
+    module = importlib.import_module(f"rover.cli.{COMMANDS[name].module}")
+    if hasattr(module, "app"):
+        group = typer.main.get_command(module.app)
+        group.name = name
+        return group
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.command(name, help=module.command.__doc__)(module.command)
+    command = typer.main.get_command(app)
+    command.name = name
+    return command
+
+
+app = typer.Typer(cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
+
+
+def _version(value: bool) -> None:
+    if value:
+        from importlib.metadata import version
+
+        typer.echo(f"rover {version('workrover')}")
+        raise typer.Exit
+
+
+@app.callback(help=HELP)
+def root(
+    store: str = typer.Option("", "--store", metavar="DIR", help="The project folder of the store."),
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    if store:
+        os.environ["ROVER_STORE"] = store
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line and exit."""
+    sys.exit(run(argv))
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; never raises for what a user can cause."""
+    command: Any = typer.main.get_command(app)
+    try:
+        result = command.main(args=None if argv is None else list(argv), prog_name="rover", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.exceptions.Exit as error:
+        return int(error.exit_code)
+    except click.exceptions.Abort:
+        return _fail("interrupted; finished work is kept", 130)
+    except click.ClickException as error:
+        error.show()
+        return int(error.exit_code)
+    except RoverError as error:
+        return _fail(error.message, error.exit_code, error.hint)
+    except KeyboardInterrupt:
+        return _fail("interrupted; finished work is kept", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return _fail(f"{error.filename or 'system'}: {error.strerror or error}", 3)
+
+
+def _fail(message: str, code: int, hint: str = "") -> int:
+    print(f"rover: {message}", file=sys.stderr)
+    if hint:
+        print(f"  hint: {hint}", file=sys.stderr)
+    return code

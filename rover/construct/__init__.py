@@ -1,0 +1,1 @@
+"""Packages from real files: profile, relations, anchors, families of tasks, calibration, admission."""

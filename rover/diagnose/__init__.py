@@ -1,0 +1,1 @@
+"""Environment defect or agent mistake: probes, findings, diagnosis; injectors of known defects."""

@@ -1,0 +1,1 @@
+"""The tool loop: tools in a sandbox, budgets, the turn as recorded."""

@@ -1,0 +1,1 @@
+"""Repair by Factorial Compatibility Replay: intent, oracle, proposals, candidates, gates, selection."""

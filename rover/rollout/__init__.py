@@ -1,0 +1,1 @@
+"""Rollouts and gradings as evidence keyed by content: nothing runs twice."""

@@ -1,0 +1,1 @@
+"""Where package content runs: a Protocol, bubblewrap (default), a plain local runtime for tests."""

@@ -1,0 +1,125 @@
+"""What a sandbox is: a living box with a workspace, in which commands and functions run apart from the host.
+
+A `Runtime` opens boxes of one kind. A `Sandbox` is one living box: many commands, each in milliseconds.
+Inside, the workspace lies at `/w`. Nothing that runs there sees the network or a file of the host other than
+the system's libraries, the Python that rover runs on, and what the box was given.
+
+Errors: SandboxError where the box itself fails or the machine cannot run it. What the command does wrong
+(exit code, limit broken, hostile files) is data in the result, never an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from rover_store.records import Limits
+
+#: Files of a workspace: path with `/` -> bytes. Folders are implied; an empty folder does not exist.
+Files = Mapping[str, bytes]
+
+Breach = Literal["wall", "cpu", "memory", "output", "disk", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """What a command left: its streams (cut at the output limit) and how it ended."""
+
+    exit_code: int | None
+    stdout: bytes
+    stderr: bytes
+    breach: Breach | None = None  # the limit that killed it, None where it ended by itself
+    cpu_s: float = 0.0
+    wall_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """What a function that ran inside returned. `value` is JSON; `error` is its exception in one line."""
+
+    value: Any = None
+    error: str = ""
+    traceback: str = ""
+    breach: Breach | None = None
+    stdout: bytes = b""
+    stderr: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file of a snapshot. `blob` is the git id of its bytes (of the target's text for a link)."""
+
+    blob: str
+    size: int
+    kind: Literal["file", "executable", "link"] = "file"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The whole workspace as a manifest, and the bytes of what is new since the last snapshot or reset.
+
+    `refused` names what cannot be kept (FIFO, device, a name that is not UTF-8, over a limit), with the reason.
+    Links are recorded, never followed.
+    """
+
+    entries: Mapping[str, Entry]
+    new: Mapping[str, bytes] = field(default_factory=dict)  # blob id -> bytes
+    refused: Mapping[str, str] = field(default_factory=dict)  # path -> reason
+
+
+@runtime_checkable
+class Sandbox(Protocol):
+    """One living box."""
+
+    def run(
+        self,
+        argv: list[str],
+        *,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+    ) -> Completed:
+        """Run a command in the workspace (cwd /w). When it returns, all its processes are dead."""
+
+    def call(self, entry: str, payload: Any, *, limits: Limits | None = None) -> CallResult:
+        """Call `module:function(payload)` inside, in a warm child forked for this call alone (cwd /w).
+
+        The payload and the value are JSON. No call sees or touches another one's memory.
+        """
+
+    def snapshot(self) -> Snapshot:
+        """The workspace as it stands."""
+
+    def reset(self, files: Files | None = None) -> None:
+        """Put the workspace back exactly to its start, or make `files` the new start."""
+
+    def close(self) -> None:
+        """End the box and everything in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What a runtime can do on this machine. `unmet` names guarantees it cannot give here."""
+
+    kind: str
+    works: bool
+    reason: str = ""  # one line: why not, and what to do
+    tier: int = 1
+    unmet: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Runtime(Protocol):
+    """A kind of sandbox."""
+
+    kind: str
+
+    def probe(self) -> Probe:
+        """Really start one box and say what works."""
+
+    def runtime_id(self) -> str:
+        """Hash of sandbox kind, tier, unmet guarantees, interpreter and library versions (METHOD.md 3)."""
+
+    def open(self, files: Files, *, limits: Limits | None = None) -> Sandbox:
+        """Start a box whose workspace holds `files`. SandboxError where it cannot."""

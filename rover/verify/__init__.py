@@ -1,0 +1,1 @@
+"""Grading: criteria as checks in a fresh sandbox, the verdict, mutation rules."""

@@ -1,0 +1,1 @@
+"""A content-addressed store of versioned task packages, in a real git repository."""

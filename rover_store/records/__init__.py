@@ -1,0 +1,67 @@
+"""Every record that rover stores. `ALL` lists those with a schema of their own, by kind."""
+
+from rover_store.records.base import Part, Record, to_json
+from rover_store.records.components import (
+    Admission,
+    Anchor,
+    Anchors,
+    Budget,
+    Cases,
+    Context,
+    ContextFile,
+    Criterion,
+    Edge,
+    Harness,
+    Limits,
+    Mutation,
+    Package,
+    Provenance,
+    Reference,
+    Resource,
+    ResourceRef,
+    SourceFile,
+    StateFile,
+    Task,
+    Verifier,
+)
+from rover_store.records.contract import Contract, Deliverable, GivenValue, Requirement, Sameness
+from rover_store.records.evidence import (
+    Artifact,
+    Call,
+    Outcome,
+    RolloutKey,
+    Score,
+    ToolCall,
+    Trajectory,
+    Turn,
+    Usage,
+    Verdict,
+)
+from rover_store.records.query import Given, Query, Scalar, Source, Table
+from rover_store.records.repair import (
+    Candidate,
+    Diagnosis,
+    Finding,
+    GateResult,
+    Proposal,
+    Repair,
+    ResourceChange,
+    SealedAudit,
+)
+
+ALL: dict[str, type[Record]] = {
+    r.kind: r
+    for r in (
+        Package, Context, Task, Harness, Verifier, Anchors, Cases, Reference, Resource, Contract,
+        Trajectory, Verdict, Diagnosis, Proposal, Candidate, Repair, SealedAudit,
+    )
+}  # fmt: skip
+
+__all__ = [
+    "ALL", "Admission", "Anchor", "Anchors", "Artifact", "Budget", "Call", "Candidate", "Cases", "Context",
+    "ContextFile", "Contract", "Criterion", "Deliverable", "Diagnosis", "Edge", "Finding", "GateResult", "Given",
+    "GivenValue", "Harness", "Limits", "Mutation", "Outcome", "Package", "Part", "Proposal", "Provenance", "Query",
+    "Record", "Reference", "Repair", "Requirement", "Resource", "ResourceChange", "ResourceRef", "RolloutKey",
+    "Sameness", "Scalar", "Score", "SealedAudit", "Source", "SourceFile", "StateFile", "Table", "Task", "ToolCall",
+    "Trajectory", "Turn", "Usage", "Verdict", "Verifier", "to_json",
+]  # fmt: skip

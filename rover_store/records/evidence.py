@@ -1,0 +1,113 @@
+"""What running leaves behind: trajectories and verdicts, keyed by content. METHOD.md sections 2 and 3.
+
+No record here holds a wall-clock time: the same inputs and seed give the same bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from rover_store.ids import Digest, ObjectId
+from rover_store.records.base import Part, Record
+from rover_store.records.components import Budget
+
+Outcome = Literal["passed", "failed", "policy_error", "infra_error", "verifier_error"]
+
+
+class Artifact(Part):
+    """An exact version of a file that a call read or wrote. `blob` is absent where it was deleted."""
+
+    path: str
+    blob: ObjectId | None = None
+
+
+class ToolCall(Part):
+    """What a policy asks for."""
+
+    id: str
+    tool: str
+    arguments: dict[str, Any] = {}
+
+
+class Call(Part):
+    """A tool call and what came of it."""
+
+    id: str
+    tool: str
+    arguments: dict[str, Any] = {}
+    status: Literal["ok", "error"] = "ok"
+    output: str = ""
+    truncated: bool = False
+    reads: tuple[Artifact, ...] = ()
+    writes: tuple[Artifact, ...] = ()
+
+
+class Usage(Part):
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class Turn(Part):
+    """One turn: the policy's message, its calls, and the workspace tree after them."""
+
+    index: int
+    message: str = ""
+    calls: tuple[Call, ...] = ()
+    tree: Annotated[ObjectId, Field(description="workspace after the turn")]
+    usage: Usage = Usage()
+
+
+class RolloutKey(Part):
+    """Everything a rollout depends on. Its digest is the rollout's id."""
+
+    context: ObjectId
+    task: ObjectId
+    harness: ObjectId
+    policy: Annotated[str, Field(description="content id of the policy")]
+    seed: int
+    budget: Budget
+    runtime: Annotated[str, Field(description="runtime id: sandbox kind, interpreter, library versions")]
+
+
+class Trajectory(Record):
+    """One rollout, whatever became of it."""
+
+    kind: ClassVar[str] = "trajectory"
+
+    key: RolloutKey
+    package: str
+    start: Annotated[ObjectId, Field(description="workspace tree at the start")]
+    turns: tuple[Turn, ...] = ()
+    final_message: str = ""
+    end: Literal["completed", "policy_error", "infra_error"] = "completed"
+    error: Annotated[str, Field(description="why it ended early")] = ""
+    usage: Usage = Usage()
+
+
+class Score(Part):
+    """What one criterion found."""
+
+    criterion: str
+    requirement: str
+    score: Annotated[float, Field(ge=0, le=1)]
+    weight: float
+    critical: bool = False
+    reason: Annotated[str, Field(description="why, in words a person understands")] = ""
+    status: Literal["scored", "error"] = "scored"
+
+
+class Verdict(Record):
+    """A verifier's judgement of one rollout. `outcome` is a state, never a number alone."""
+
+    kind: ClassVar[str] = "verdict"
+
+    rollout: Digest
+    verifier: ObjectId
+    outcome: Outcome
+    score: Annotated[float | None, Field(description="weighted share in [0, 1]; absent for errors")] = None
+    gate: Annotated[int | None, Field(description="G: 0 if a critical criterion failed")] = None
+    scores: tuple[Score, ...] = ()
+    reason: str = ""
+    runtime: str = ""
