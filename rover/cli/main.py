@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-import click
 import typer
 from typer.core import TyperGroup
 
@@ -21,25 +21,29 @@ from rover_store.errors import RoverError
 
 HELP = """Git for agent-training environments.
 
-Rover keeps task packages (context, task, verifier, run by a harness) as versioned components in a store;
-builds them from real files, runs agents in them, tells environment defects from agent mistakes, and repairs
-packages by the smallest set of edits that passes every gate.
+Rover keeps task packages (context, task, verifier, run by a harness) as
+versioned components in a store. It builds them from real files, runs agents in
+them, tells environment defects from agent mistakes, and repairs packages by the
+smallest set of edits that passes every gate.
 
 Start with `rover demo`. Read on with `rover help package`.
 """
 
 
+#: Newer Typer carries its own copy of click; its exceptions are found through a public subclass.
+_UsageProblem: type[Any] = typer.BadParameter.__mro__[2]
+
+
 class LazyGroup(TyperGroup):
     """A group that imports a command's module when it is called, not before."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        entry = COMMANDS.get(cmd_name)
-        return None if entry is None else load(cmd_name)
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return load(cmd_name) if cmd_name in COMMANDS else None
 
-    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_help(self, ctx: Any, formatter: Any) -> None:
         """Render from the registry alone: importing the modules would cost what laziness saves."""
         out = [HELP, "Usage: rover [--store DIR] COMMAND [ARGS]...", ""]
         groups: dict[str, list[tuple[str, str]]] = {}
@@ -61,7 +65,7 @@ class LazyGroup(TyperGroup):
         formatter.write("\n".join(out) + "\n")
 
 
-def load(name: str) -> click.Command:
+def load(name: str) -> Any:
     """The click command of one name, with its module imported."""
     module = importlib.import_module(f"rover.cli.{COMMANDS[name].module}")
     if hasattr(module, "app"):
@@ -75,7 +79,7 @@ def load(name: str) -> click.Command:
     return command
 
 
-app = typer.Typer(cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
+app = typer.Typer(cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable=False,)
 
 
 def _version(value: bool) -> None:
@@ -96,23 +100,24 @@ def root(
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line and exit."""
+    """Run the command line and exit. SIGTERM ends it like Ctrl-C: finished work is kept."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(run(argv))
 
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; never raises for what a user can cause."""
     command: Any = typer.main.get_command(app)
+    words = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     try:
-        result = command.main(args=None if argv is None else list(argv), prog_name="rover", standalone_mode=False)
+        result = command.main(args=words, prog_name="rover", standalone_mode=False)
         return result if isinstance(result, int) else 0
-    except click.exceptions.Exit as error:
+    except typer.Exit as error:
         return int(error.exit_code)
-    except click.exceptions.Abort:
+    except typer.Abort:
         return _fail("interrupted; finished work is kept", 130)
-    except click.ClickException as error:
-        error.show()
-        return int(error.exit_code)
+    except _UsageProblem as error:
+        return _fail(error.format_message(), 2, "see `rover --help` or `rover COMMAND --help`")
     except RoverError as error:
         return _fail(error.message, error.exit_code, error.hint)
     except KeyboardInterrupt:

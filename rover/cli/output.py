@@ -1,0 +1,140 @@
+"""How commands speak: tables and JSON on stdout, progress and notes on stderr.
+
+Tables are plain text, at most as wide as the terminal (80 columns where there is none); a cell that does not
+fit is cut with `…`. Colour only on a terminal. Every command offers `--json`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+#: shared options, so that they read alike in every command
+Json = typer.Option(False, "--json", help="Print JSON instead of a table.")
+Rev = typer.Option("HEAD", "--rev", metavar="REV", help="Revision to read.")
+Seed = typer.Option(0, "--seed", help="Seed of all random choices.")
+Workers = typer.Option(2, "-n", "--workers", min=1, max=64, help="Rollouts at the same time.")
+
+
+def width() -> int:
+    """Columns to fill: the terminal's, 80 where stdout is none."""
+    return max(40, shutil.get_terminal_size((80, 24)).columns) if sys.stdout.isatty() else 80
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+def print_jsonl(values: Iterable[Any]) -> None:
+    """A stream: one JSON value a line."""
+    for value in values:
+        print(json.dumps(value, ensure_ascii=False, default=str), flush=True)
+
+
+def note(text: str) -> None:
+    """A line for the person, on stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def table(rows: Sequence[Sequence[object]], headers: Sequence[str], *, right: Sequence[int] = ()) -> str:
+    """A plain table. Columns in `right` are aligned right. The widest columns shrink until all fits.
+
+    The last column wraps below itself instead of being cut: it is where reasons stand.
+    """
+    cells = [[_cell(c) for c in row] for row in rows]
+    widths = [max([len(h), *(len(r[i]) for r in cells)]) for i, h in enumerate(headers)]
+    room = width() - 2 * (len(headers) - 1)
+    last = len(headers) - 1
+    while sum(widths) > room:
+        widest = max(range(len(widths)), key=lambda i: (widths[i], i == last))
+        if widths[widest] <= 6:
+            break
+        widths[widest] -= 1
+    lines = [_line(headers, widths, right), "  ".join("-" * w for w in widths)]
+    for row in cells:
+        wrapped = _wrap(row[last], widths[last]) if row else [""]
+        lines.append(_line([*row[:last], wrapped[0]], widths, right))
+        lines += [_line([""] * last + [more], widths, right) for more in wrapped[1:]]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.3f}" if isinstance(value, float) else str(value)
+    return text.replace("\n", "\\n").replace("\r", "\\r").replace("\x1b", "\\x1b")
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> str:
+    out = []
+    for i, (cell, w) in enumerate(zip(cells, widths, strict=True)):
+        cut = cell if len(cell) <= w else cell[: w - 1] + "…"
+        out.append(cut.rjust(w) if i in right else cut.ljust(w))
+    return "  ".join(out)
+
+
+def _wrap(text: str, w: int) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, w) or [""]
+
+
+class Progress:
+    """A counter on stderr: one line that rewrites itself on a terminal, silent elsewhere."""
+
+    def __init__(self, label: str, total: int | None = None) -> None:
+        self.label = label
+        self.total = total
+        self.done = 0
+        self._live = sys.stderr.isatty() and not os.environ.get("CI")
+
+    def __call__(self, done: int | None = None, total: int | None = None, text: str = "") -> None:
+        self.done = self.done + 1 if done is None else done
+        self.total = total if total is not None else self.total
+        if self._live:
+            of = f"/{self.total}" if self.total else ""
+            line = f"{self.label} {self.done}{of} {text}"
+            print("\r\x1b[K" + line[: width() - 1], end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self._live:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def progress(label: str, total: int | None = None) -> Iterator[Progress]:
+    """A progress line for long work; gone when the work ends."""
+    bar = Progress(label, total)
+    try:
+        yield bar
+    finally:
+        bar.clear()
+
+
+def confirm(question: str, *, yes: bool) -> bool:
+    """Ask before something that is hard to take back. Without a terminal the answer is `yes` alone."""
+    if yes:
+        return True
+    return sys.stdin.isatty() and typer.confirm(question)
+
+
+def now() -> int:
+    """Seconds since 1970 for a commit: SOURCE_DATE_EPOCH, else the clock."""
+    import time
+
+    from rover_store.errors import UsageError
+
+    fixed = os.environ.get("SOURCE_DATE_EPOCH")
+    if fixed is None:
+        return int(time.time())
+    if not fixed.isdigit():
+        raise UsageError(f"SOURCE_DATE_EPOCH: {fixed!r} is not a number of seconds")
+    return int(fixed)
