@@ -1,0 +1,82 @@
+"""What a proposer is, what it may see, and what it hands over.
+
+A proposer sees the package and the diagnosis: not the other proposals, not the sealed audit, not how a defect
+was made. It returns the files of the one component that it would replace; repair freezes them as a Proposal
+once and never asks again during the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+from rover_store.ids import ComponentName
+from rover_store.records import Diagnosis
+
+if TYPE_CHECKING:
+    from rover.rollout.engine import Engine
+    from rover.rollout.env import Env
+
+Files = Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A component as an earlier revision had it, newest first. `admitted`: that revision's admission names it."""
+
+    commit: str
+    tree: str
+    files: Files
+    admitted: bool
+
+
+@dataclass(frozen=True)
+class PackageView:
+    """A package as a proposer sees it."""
+
+    name: str
+    commit: str
+    tree: str
+    env: Env
+    files: Files  #: the whole package, paths relative to its folder (package.json, context/context.json, ...)
+    resources: Mapping[str, Files]  #: each bound resource, `files/orders` -> resource.json, files/...
+    siblings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  #: resource -> other packages bound to it
+    engine: Engine | None = None  #: for proposers that derive or run something
+    history: Callable[[ComponentName], Iterable[Earlier]] | None = None  #: None where history is off
+
+    def component(self, name: ComponentName) -> dict[str, bytes]:
+        """The files of one component, paths relative to its folder."""
+        head = name + "/"
+        return {p.removeprefix(head): data for p, data in self.files.items() if p.startswith(head)}
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a proposer hands over: the whole replacement of one component.
+
+    `files`: paths relative to the component's folder. `resources`: whole trees (resource.json, files/...) of the
+    shared resources that a C proposal replaces as well; freezing writes their ids into context.json.
+    `needs` and `writes` name what the edit relies on and what it leaves: `path:data/a.csv` (a file of the
+    workspace), `tool:read_table`, `given:year` (stated in the instruction or contract), `anchor:totals`,
+    `deliverable:report`, `requirement:R2`.
+    """
+
+    component: ComponentName
+    files: Files
+    resources: Mapping[str, Files] = field(default_factory=dict)
+    source: Literal["rule", "rederive", "history", "hand", "model"] = "rule"
+    rationale: str = ""
+    needs: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Proposer(Protocol):
+    """Proposes a replacement for one component, or nothing."""
+
+    name: str
+    component: ComponentName
+
+    def propose(self, view: PackageView, diagnosis: Diagnosis) -> Draft | None:
+        """A replacement that may help with the diagnosed findings, or None. Deterministic for equal inputs."""
