@@ -12,7 +12,7 @@
       VerifierError   a checker crashed in spite of readable input             recorded, not an exit code
 
 StoreError, SandboxError, ProviderError, HarnessError and VerifierError are never an agent's failure:
-they are recorded as an outcome of their own and leave every denominator (METHOD.md 3).
+they are recorded as an outcome of their own and leave every denominator.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class Runtime(Protocol):
         """Really start one box and say what works."""
 
     def runtime_id(self) -> str:
-        """Hash of sandbox kind, tier, unmet guarantees, interpreter and library versions (METHOD.md 3)."""
+        """Hash of sandbox kind, tier, unmet guarantees, interpreter and library versions."""
 
     def open(self, files: Files, *, limits: Limits | None = None) -> Sandbox:
         """Start a box whose workspace holds `files`. SandboxError where it cannot."""

@@ -1,4 +1,4 @@
-"""The task package and its four components, as stored. METHOD.md section 1."""
+"""The task package and its four components, as stored."""
 
 from __future__ import annotations
 

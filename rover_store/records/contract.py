@@ -1,7 +1,7 @@
 """The evaluation contract: what must hold for success, stated without any value of a reference state.
 
 Each value is `given` (the policy must be told: parameters, ids, paths, dates) or `answer` (a query over the
-context; its value is an anchor of the verifier). METHOD.md section 1.
+context; its value is an anchor of the verifier).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What running leaves behind: trajectories and verdicts, keyed by content. METHOD.md sections 2 and 3.
+"""What running leaves behind: trajectories and verdicts, keyed by content.
 
 No record here holds a wall-clock time: the same inputs and seed give the same bytes.
 """

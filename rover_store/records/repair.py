@@ -1,4 +1,4 @@
-"""Records of diagnosis and repair. METHOD.md sections 4 and 5."""
+"""Records of diagnosis and repair."""
 
 from __future__ import annotations
 
