@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from rover_store.records import Finding, Package, Trajectory, Verdict
+from rover_store.records import Finding, Trajectory, Verdict
 
 if TYPE_CHECKING:
     from rover.diagnose.runs import Runs
@@ -36,8 +36,6 @@ class ProbeContext:
     env: Env
     engine: Engine
     seed: int = 0
-    #: package.json of the version examined: edges, family, provenance of the build
-    package: Package | None = None
     #: resources of the revision examined: "files/orders" -> tree id
     resources: Mapping[str, str] = field(default_factory=dict)
     recorded: tuple[Recorded, ...] = ()
