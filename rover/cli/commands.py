@@ -30,7 +30,7 @@ COMMANDS: dict[str, Entry] = {
     "status": Entry("status", "Say what is stale, without evidence, or under repair.", "Packages"),
     # run
     "run": Entry("run", "Run a policy on packages and grade the rollouts.", "Run and repair"),
-    "check": Entry("check", "Check that packages are sound: reference, start state, attackers, cases.", "Run and repair"),
+    "check": Entry("check", "Check packages: reference, start state, attackers, cases.", "Run and repair"),
     "diagnose": Entry("diagnose", "Tell an environment defect from an agent's mistake.", "Run and repair"),
     "inject": Entry("inject", "Break a package on purpose, in a known way.", "Run and repair"),
     "repair": Entry("repair", "Repair a package by Factorial Compatibility Replay.", "Run and repair"),

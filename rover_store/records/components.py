@@ -59,7 +59,7 @@ class Budget(Part):
     """What a rollout may use."""
 
     turns: Annotated[int, Field(ge=0)] = 30
-    tokens: Annotated[int, Field(ge=0, description="prompt and completion tokens; scripted policies use none")] = 200_000
+    tokens: Annotated[int, Field(ge=0, description="prompt and completion tokens")] = 200_000
     seconds: Annotated[float, Field(ge=0)] = 300.0
 
 

@@ -21,7 +21,7 @@ class GivenValue(Part):
     value: Scalar
     meaning: str = ""
     unit: str = ""
-    stated_in: Annotated[str, Field(description="`instruction`, or the path of the file that states it")] = "instruction"
+    stated_in: Annotated[str, Field(description="`instruction`, or the file that states it")] = "instruction"
 
 
 class Answer(Part):
