@@ -1,0 +1,96 @@
+"""The frame of the command line: the registry, lazy imports, exit codes, help."""
+
+import importlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from rover.cli.commands import COMMANDS
+from rover.cli.help_topics import TOPICS, page
+from rover.cli.main import load, run
+from rover.cli.output import table
+
+HEAVY = ("pandas", "numpy", "duckdb", "openpyxl", "networkx", "sqlmodel", "sqlalchemy", "dulwich", "openai", "rich")
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_registry_and_module_agree(name):
+    module = importlib.import_module(f"rover.cli.{COMMANDS[name].module}")
+    assert hasattr(module, "command") or hasattr(module, "app")
+    assert load(name).name == name
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_has_help_an_example_and_json(name, capsys):
+    assert run([name, "--help"]) == 0
+    text = capsys.readouterr().out
+    command = load(name)
+    subs = list(getattr(command, "commands", {})) or [None]
+    for sub in subs:
+        if sub is not None:
+            assert run([name, sub, "--help"]) == 0
+            text = capsys.readouterr().out
+        assert f"Example: rover {name}" in " ".join(text.split()), f"{name} {sub or ''}: no example"
+        assert "--json" in text, f"{name} {sub or ''}: no --json"
+
+
+def test_summaries_fit_80_columns():
+    assert all(len(f"  {name:<10}{entry.summary}") <= 80 for name, entry in COMMANDS.items())
+
+
+def test_no_command_prints_help_and_exits_0(capsys):
+    assert run([]) == 0
+    assert "Start here" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["nonsense"], ["log", "--no-such-option"], ["help", "nonsense"]])
+def test_usage_errors_are_one_line_and_exit_2(words, capsys):
+    assert run(words) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert lines[0].startswith("rover: ")
+    assert len(lines) <= 2
+
+
+def test_not_a_store(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ROVER_STORE", raising=False)
+    assert run(["log"]) == 2
+    assert "rover init" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--help"], ["log"], ["show", "HEAD"], ["list"]])
+def test_read_verbs_import_nothing_heavy(words, tmp_path):
+    assert run(["init", str(tmp_path)]) == 0
+    code = (
+        "import sys; from rover.cli.main import run; run(sys.argv[1:]);"
+        f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--store", str(tmp_path), *words], capture_output=True, text=True, check=False
+    )
+    assert done.stderr.strip().splitlines()[-1] == "[]", done.stderr
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_topics(topic, capsys):
+    assert run(["help", topic]) == 0
+    assert capsys.readouterr().out == page(topic)
+
+
+def test_topics_name_only_commands_that_exist():
+    for topic in TOPICS:
+        for name in re.findall(r"`?rover ([a-z]+)", page(topic)):
+            assert name in COMMANDS or name in {"on", "says", "run"}, f"{topic}: rover {name}"
+
+
+def test_tables_fit_80_columns():
+    rows = [("a" * 50, "b" * 70, "a reason that is long enough to be wrapped below itself " * 3)]
+    text = table(rows, ("name", "id", "reason"))
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "wrapped" in text
+
+
+def test_tables_show_control_characters():
+    assert "\x1b" not in table([("a\x1b[31m\nb",)], ("name",))
