@@ -38,11 +38,14 @@ class Lines:
     def chance(self, value: float) -> float:
         """How often a number with so many digits stands in the file without meaning anything."""
         digits = significant(value)
-        return self.population.get(digits, 0) / (9 * 10 ** max(digits - 1, 0))
+        return self.population.get(digits, 0) / (9.0 * 10.0 ** max(digits - 1, 0))
 
 
 def visible(payload: dict[str, Any]) -> list[dict[str, Any]]:
-    """Where answers can be read. payload: root, files, texts {name: text}, answers {id: {columns, rows, keys, sources}}."""
+    """Where answers can be read.
+
+    payload: root, files (paths to search), texts {name: text}, answers {id: {columns, rows, keys, sources}}.
+    """
     root = Path(payload["root"])
     sources = {s for answer in payload["answers"].values() for s in answer["sources"]}
     bodies: dict[str, Lines] = {name: Lines(text.splitlines()) for name, text in payload["texts"].items()}
@@ -117,7 +120,7 @@ def _odds(value: Any, keys: list[str], beside: int, lines: Lines) -> float:
     if not _is_number(value):
         return 0.3
     if keys:  # only the numbers beside the key could be taken for the value
-        return min(1.0, 2 * beside / (9 * 10 ** max(significant(value) - 1, 0)))
+        return min(1.0, 2 * beside / (9.0 * 10.0 ** max(significant(value) - 1, 0)))
     return min(1.0, lines.chance(float(value)))
 
 

@@ -1,0 +1,159 @@
+"""What a contract demands, read as facts: the answers it asks for, their sources, the values it must state.
+
+Pure functions of the records; nothing of the verifier or a reference is read here.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import month_name
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from rover_store.records import Contract, Deliverable, Given, Query, Requirement, Source, Table
+from rover_store.records.contract import (
+    Answer,
+    CellsRule,
+    EditRule,
+    RecordsRule,
+    RowsRule,
+    SetRule,
+)
+
+_SPACE = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One answer of the contract: `id` is the requirement's, with its number where a rule holds several."""
+
+    id: str
+    requirement: Requirement
+    query: Query
+    #: columns of the result that only say which row is meant; None: all of them
+    keys: tuple[str, ...] | None
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return tuple(sorted({source.path for source in sources(self.query)}))
+
+
+def asked(contract: Contract) -> tuple[Asked, ...]:
+    """Every answer the contract asks for, in its order."""
+    by_id = {d.id: d for d in contract.deliverables}
+    out: list[Asked] = []
+    for requirement in contract.requirements:
+        answers = list(_answers(requirement.rule))
+        for number, answer in enumerate(answers):
+            name = requirement.id if len(answers) == 1 else f"{requirement.id}#{number}"
+            deliverable = by_id.get(requirement.deliverable or "")
+            out.append(Asked(name, requirement, answer.answer, _keys(requirement, answer, deliverable)))
+    return tuple(out)
+
+
+def sources(query: Query) -> tuple[Source, ...]:
+    """Every table that a query reads, nested ones too."""
+    return tuple(found for found in _walk(query) if isinstance(found, Source))
+
+
+def contract_sources(contract: Contract) -> tuple[str, ...]:
+    """Paths of all files that some answer is derived from."""
+    return tuple(sorted({source.path for a in asked(contract) for source in sources(a.query)}))
+
+
+def givens_used(contract: Contract) -> tuple[str, ...]:
+    """Names of the given values that some rule refers to."""
+    names = {found.given for r in contract.requirements for found in _walk(r.rule) if isinstance(found, Given)}
+    return tuple(sorted(names))
+
+
+def keyed(table: Table, keys: tuple[str, ...] | None) -> tuple[Table, int]:
+    """The table with its key columns in front, and how many they are."""
+    if keys is None:
+        return table, len(table.columns)
+    front = [c for c in table.columns if c in keys]
+    order = [table.columns.index(c) for c in (*front, *(c for c in table.columns if c not in keys))]
+    rows = tuple(tuple(row[i] for i in order) for row in table.rows)
+    return Table(columns=tuple(table.columns[i] for i in order), rows=rows), len(front)
+
+
+def states(text: str, value: Any) -> bool:
+    """Whether a text states a value: as a whole word, whatever its case; numbers in any usual spelling."""
+    if isinstance(value, bool):
+        return str(value).lower() in text.lower()
+    if isinstance(value, int | float):
+        return _states_number(text, float(value))
+    word = _SPACE.sub(" ", str(value)).strip().lower()
+    body = _SPACE.sub(" ", text).lower()
+    if re.search(rf"(?<!\w){re.escape(word)}(?!\w)" if word[:1].isalnum() else re.escape(word), body):
+        return True
+    return any(re.search(rf"(?<!\w){re.escape(s)}(?!\w)", body) for s in _spellings_of_date(word))
+
+
+def _states_number(text: str, value: float) -> bool:
+    spellings = re.findall(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?![\w])", text)
+    for spelling in spellings:
+        plain = spelling.rstrip(",").replace(",", "")
+        if plain and float(plain) in (value, value * 100):  # 0.05 may be told as 5 %
+            return True
+    words = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+    if value.is_integer() and 0 <= value <= 10:
+        return re.search(rf"\b{words[int(value)]}\b", text.lower()) is not None
+    return False
+
+
+def _spellings_of_date(word: str) -> tuple[str, ...]:
+    found = re.fullmatch(r"(\d{4})-(\d{2})-(\d{2})", word)
+    if found is None:
+        return ()
+    year, month, day = found.groups()
+    if not 1 <= int(month) <= 12:
+        return ()
+    name, number = month_name[int(month)].lower(), str(int(day))
+    return (f"{number} {name} {year}", f"{name} {number}, {year}", f"{name} {number} {year}", f"{day}.{month}.{year}")
+
+
+def _keys(requirement: Requirement, answer: Answer, deliverable: Deliverable | None) -> tuple[str, ...] | None:
+    rule = requirement.rule
+    columns = result_columns(answer.answer)
+    if isinstance(rule, RowsRule | SetRule):
+        return None
+    if isinstance(rule, EditRule):
+        return None if answer is rule.rows else ()
+    if isinstance(rule, RecordsRule):
+        return rule.key
+    if isinstance(rule, CellsRule):
+        names = deliverable.key if deliverable else ()
+        found = tuple(c for c in columns if c in names)
+        return found or tuple(c for c in columns if c != rule.column)
+    return ()
+
+
+def result_columns(query: Query) -> tuple[str, ...]:
+    """Columns of a query's result, as far as the query itself names them."""
+    if query.measures:
+        return (*query.group_by, *(m.name for m in query.measures))
+    return query.select
+
+
+def _answers(rule: Any) -> Iterator[Answer]:
+    if isinstance(rule, EditRule):
+        yield rule.rows
+        if isinstance(rule.value, Answer):
+            yield rule.value
+    elif hasattr(rule, "value") and isinstance(rule.value, Answer):
+        yield rule.value
+
+
+def _walk(value: Any) -> Iterator[BaseModel]:
+    """Every record inside a record."""
+    if isinstance(value, BaseModel):
+        yield value
+        for name in type(value).model_fields:
+            yield from _walk(getattr(value, name))
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from _walk(item)

@@ -1,0 +1,1 @@
+"""The probes. Static ones read records and files; the others run something."""
