@@ -1,8 +1,11 @@
 """What a sandbox is: a living box with a workspace, in which commands and functions run apart from the host.
 
 A `Runtime` opens boxes of one kind. A `Sandbox` is one living box: many commands, each in milliseconds.
-Inside, the workspace lies at `/w`. Nothing that runs there sees the network or a file of the host other than
-the system's libraries, the Python that rover runs on, and what the box was given.
+Nothing that runs there sees the network or a file of the host other than the system's libraries, the Python
+that rover runs on, and what the box was given.
+
+The current folder of every command and call is the root of the workspace, and `ROVER_W` names it. In a real
+sandbox that is `/w`; the local runtime has no `/w`, so code that runs inside uses relative paths.
 
 Errors: SandboxError where the box itself fails or the machine cannot run it. What the command does wrong
 (exit code, limit broken, hostile files) is data in the result, never an exception.
@@ -80,19 +83,28 @@ class Sandbox(Protocol):
         env: Mapping[str, str] | None = None,
         limits: Limits | None = None,
     ) -> Completed:
-        """Run a command in the workspace (cwd /w). When it returns, all its processes are dead."""
+        """Run a command; its current folder is the workspace. When it returns, all its processes are dead.
+
+        A command that does not exist gives exit code 127, one that may not be executed 126, one that a signal
+        ended 128 + the signal. `output_bytes` bounds both streams together; beyond it the command is killed.
+        """
 
     def call(self, entry: str, payload: Any, *, limits: Limits | None = None) -> CallResult:
-        """Call `module:function(payload)` inside, in a warm child forked for this call alone (cwd /w).
+        """Call `module:function(payload)` inside, in a warm child forked for this call alone.
 
-        The payload and the value are JSON. No call sees or touches another one's memory.
+        The payload and the value are JSON. The function uses relative paths: its current folder is the
+        workspace, which it may change. No call sees or touches another one's memory. A module that wants
+        libraries imported before the fork says so in a literal: `WARM = ("pandas", "openpyxl")`.
         """
 
     def snapshot(self) -> Snapshot:
         """The workspace as it stands."""
 
-    def reset(self, files: Files | None = None) -> None:
-        """Put the workspace back exactly to its start, or make `files` the new start."""
+    def reset(self, files: Files | None = None, *, limits: Limits | None = None) -> None:
+        """Put the workspace back exactly to its start, or make `files` the new start.
+
+        `limits` replaces the limits that the box was opened with.
+        """
 
     def close(self) -> None:
         """End the box and everything in it."""
@@ -123,3 +135,6 @@ class Runtime(Protocol):
 
     def open(self, files: Files, *, limits: Limits | None = None) -> Sandbox:
         """Start a box whose workspace holds `files`. SandboxError where it cannot."""
+
+    def close(self) -> None:
+        """End every box that is still open, and what the runtime itself started."""

@@ -1,0 +1,64 @@
+"""The id of a runtime: what a rollout's or a verdict's result may depend on besides its inputs."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from rover_store.ids import digest
+
+#: Libraries whose version may change what runs inside.
+LIBRARIES = ("duckdb", "numpy", "openpyxl", "pandas")
+#: Folders and files below rover/ whose code runs inside; a change of theirs is a new runtime.
+INSIDE = (
+    "sandbox/inside",
+    "harness/tools",
+    "verify/checklib",
+    "verify/checklib.py",
+    "verify/inside.py",
+    "verify/mutate",
+    "verify/mutate.py",
+    "construct/query",
+)
+
+
+def runtime_id(kind: str, tier: int, unmet: tuple[str, ...]) -> str:
+    """Hash of sandbox kind, tier, unmet guarantees, interpreter, libraries and rover's own inside code."""
+    return digest(
+        {
+            "kind": kind,
+            "tier": tier,
+            "unmet": sorted(unmet),
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+            "libraries": library_versions(),
+            "inside": inside_digest(),
+        }
+    )
+
+
+def library_versions() -> dict[str, str]:
+    """Version of each library that inside code uses; `absent` where it is not installed."""
+    found = {}
+    for name in LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "absent"
+    return found
+
+
+@lru_cache(maxsize=1)
+def inside_digest() -> str:
+    """Digest of the sources that run inside. Read once a process."""
+    root = Path(__file__).resolve().parent.parent
+    h = hashlib.sha256()
+    for name in INSIDE:
+        path = root / name
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path] if path.is_file() else []:
+            data = file.read_bytes()
+            h.update(f"{file.relative_to(root).as_posix()}\0{len(data)}\0".encode() + data)
+    return h.hexdigest()
