@@ -1,0 +1,160 @@
+"""Edits in place, as the oracle reads them: the right cells changed, and nothing else. Runs inside the sandbox."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rover.repair import oracle_files
+from rover.repair.oracle_files import Grid, fold
+from rover.repair.oracle_values import empty, equal, key_of, kind_of, number
+
+if TYPE_CHECKING:
+    from rover.repair.oracle_inside import Case
+
+Json = Mapping[str, Any]
+
+
+def edited(case: Case, table: Json) -> tuple[bool, str]:
+    """`column` holds the value in exactly the rows whose key the answer lists."""
+    column = case.rule["column"]
+    names, at = _key(case, table)
+    specs = [case.column(n) for n in names]
+    listed = {tuple(key_of(r[i], s, case.same) for i, s in zip(at, specs, strict=True)) for r in table["rows"]}
+    want = _wanted(case, names, specs)
+    spec = dict(case.column(column))
+    if not _declared(case, column):
+        spec["type"] = kind_of(next(iter(want.values()), "")) if want else spec["type"]
+    after = case.grid()
+    before = oracle_files.grid(case.start / case.deliverable["path"], case.deliverable)
+    had = _cells(case, before, names, specs, column)
+    has = _cells(case, after, names, specs, column)
+    for key in sorted(listed, key=str):
+        cells = has.get(key)
+        if not cells:
+            return False, f"has no row {_say(key)}"
+        target = want[key] if key in want else want.get(())
+        if not all(equal(c, target, spec, case.same) for c in cells):
+            return False, f"{column} of {_say(key)} is {cells[0]!r}"
+    for key, cells in has.items():
+        if key in listed:
+            continue
+        if len(cells) != len(had.get(key, [])) or not all(map(_as_before, cells, had[key])):
+            return False, f"{column} of {_say(key)} should not change"
+    return True, ""
+
+
+def rest(case: Case) -> tuple[bool, str]:
+    """Everything but the edited columns is as it was: cells, sheets, columns, row order."""
+    spec = case.deliverable
+    edits = {
+        fold(r["rule"]["column"])
+        for r in case.contract["requirements"]
+        if r["rule"]["kind"] == "edit" and (r.get("deliverable") or spec["id"]) == spec["id"]
+    }
+    path = spec["path"]
+    before = oracle_files.grid(case.start / path, spec)
+    after = oracle_files.grid(case.end / path, spec)
+    ok, why = _same_grid(before, after, edits)
+    if ok and spec["type"] == "xlsx":
+        return _same_sheets(case, edits)
+    return ok, why
+
+
+def _same_grid(before: Grid, after: Grid, edits: set[str]) -> tuple[bool, str]:
+    old = [fold(h) for h in before.header]
+    new = [fold(h) for h in after.header]
+    if [h for h in old if h not in edits] != [h for h in new if h not in edits]:
+        return False, "has other columns than at the start"
+    if Counter(new) - Counter(old) - Counter(dict.fromkeys(edits, 1)):
+        return False, "has columns that were not there"
+    if len(before.rows) != len(after.rows):
+        return False, f"has {len(after.rows)} rows instead of {len(before.rows)}"
+    old_at = [i for i, h in enumerate(old) if h not in edits]
+    new_at = [i for i, h in enumerate(new) if h not in edits]
+    for number_, (a, b) in enumerate(zip(before.rows, after.rows, strict=True), 1):
+        for i, j in zip(old_at, new_at, strict=True):
+            if not _as_before(b[j], a[i]):
+                return False, f"{before.header[i]} of row {number_} was changed"
+    return True, ""
+
+
+def _same_sheets(case: Case, edits: set[str]) -> tuple[bool, str]:
+    path = case.deliverable["path"]
+    before = oracle_files.workbook(case.start / path, formulas=True)
+    after = oracle_files.workbook(case.end / path, formulas=True)
+    if list(before) != list(after):
+        return False, "has other sheets than at the start"
+    wanted = case.deliverable.get("sheet")
+    edited_sheet = next((n for n in before if wanted is None or fold(n) == fold(wanted)), None)
+    for name in before:
+        if name != edited_sheet and _trim(before[name]) != _trim(after[name]):
+            return False, f"sheet {name} was changed"
+    return True, ""
+
+
+def _trim(rows: list[list[Any]]) -> list[list[Any]]:
+    """Rows without the empty cells and rows that follow the last value: writers differ in them."""
+    out = [list(r) for r in rows]
+    for row in out:
+        while row and row[-1] is None:
+            row.pop()
+    while out and not out[-1]:
+        out.pop()
+    return out
+
+
+def _key(case: Case, table: Json) -> tuple[list[str], list[int]]:
+    """The columns of the answer are the key, unless the deliverable names one that the answer holds."""
+    there = [fold(c) for c in table["columns"]]
+    declared = [n for n in case.deliverable.get("key", ()) if fold(n) in there]
+    names = declared or list(table["columns"])
+    return names, [there.index(fold(n)) for n in names]
+
+
+def _wanted(case: Case, names: list[str], specs: list[Json]) -> dict[tuple[Any, ...], Any]:
+    """The value by key, or one value for all rows under the empty key."""
+    stated = case.rule["value"]
+    if "given" in stated:
+        return {(): case.value()}
+    table = case.answer("value")
+    there = [fold(c) for c in table["columns"]]
+    if not all(fold(n) in there for n in names):
+        return {(): case.value()}
+    at = [there.index(fold(n)) for n in names]
+    rest_at = [i for i in range(len(there)) if i not in at]
+    column = fold(case.rule["column"])
+    value_at = there.index(column) if column in there else rest_at[-1]
+    return {
+        tuple(key_of(row[i], s, case.same) for i, s in zip(at, specs, strict=True)): row[value_at]
+        for row in table["rows"]
+    }
+
+
+def _cells(case: Case, grid: Grid, names: list[str], specs: list[Json], column: str) -> dict[Any, list[Any]]:
+    at = [grid.column(n) for n in names]
+    value_at = grid.column(column)
+    out: dict[Any, list[Any]] = {}
+    for row in grid.rows:
+        key = tuple(key_of(row[i], s, case.same) for i, s in zip(at, specs, strict=True))
+        out.setdefault(key, []).append(row[value_at])
+    return out
+
+
+def _declared(case: Case, name: str) -> bool:
+    return any(fold(c["name"]) == fold(name) for c in case.deliverable.get("columns", ()))
+
+
+def _as_before(now: Any, then: Any) -> bool:
+    """A cell that nobody was to touch: the same text, or the same number in another form."""
+    if empty(now) or empty(then):
+        return empty(now) and empty(then)
+    if str(now).strip() == str(then).strip():
+        return True
+    a, b = number(now), number(then)
+    return a is not None and a == b
+
+
+def _say(key: tuple[Any, ...]) -> str:
+    return "/".join(str(part) for part in key)[:60]
