@@ -1,0 +1,275 @@
+"""Readers of deliverables: tolerant of how a file is written, never of what cannot be read.
+
+Unreadable is the deliverable's fault (absent, a link, too large, broken, password-protected, a zip bomb) and
+carries the reason. Sizes are bounded before anything is parsed, so that no deliverable can exhaust the grader.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import stat
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+
+from rover.verify.checklib.values import Cell, folded, plain
+
+MAX_BYTES = 64 << 20
+MAX_UNPACKED = 256 << 20
+MAX_CELLS = 4_000_000
+
+
+class Unreadable(Exception):  # noqa: N818  # a finding about a deliverable, not an error of the verifier
+    """A deliverable cannot be read or lacks what is asked for; the criterion scores 0 with this reason."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Column names as text and rows of plain cells. `name` is the file, for reasons."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    name: str = "table"
+    #: cells whose value is a formula without a stored result
+    formulas: tuple[str, ...] = field(default=(), compare=False)
+
+    def index(self, column: str) -> int:
+        """Position of a column; upper and lower case and spaces do not matter. Unreadable where there is none."""
+        exact = [i for i, c in enumerate(self.columns) if c == column]
+        hits = exact or [i for i, c in enumerate(self.columns) if folded(c) == folded(column)]
+        if not hits:
+            raise Unreadable(f"{self.name} has no column {column!r}")
+        if len(hits) > 1:
+            raise Unreadable(f"{self.name} has {len(hits)} columns named {column!r}")
+        return hits[0]
+
+    def column(self, name: str) -> list[Cell]:
+        i = self.index(name)
+        return [row[i] for row in self.rows]
+
+    def pick(self, columns: Sequence[str]) -> list[tuple[Cell, ...]]:
+        """The rows, reduced to some columns in that order."""
+        at = [self.index(c) for c in columns]
+        return [tuple(row[i] for i in at) for row in self.rows]
+
+
+def name_of(path: Path | str) -> str:
+    """The path as the policy knows it: without the folder the state lies in."""
+    parts = Path(path).parts
+    return "/".join(parts[1:]) if len(parts) > 1 and parts[0] in ("end", "start") else Path(path).name
+
+
+def raw(path: Path | str, limit: int = MAX_BYTES) -> bytes:
+    """The bytes of a regular file. Links are not followed."""
+    name = name_of(path)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise Unreadable(f"{name} does not exist") from None
+    except (OSError, ValueError) as error:
+        raise Unreadable(f"{name} cannot be opened ({getattr(error, 'strerror', None) or error})") from None
+    with os.fdopen(fd, "rb") as f:
+        info = os.fstat(fd)
+        if not stat.S_ISREG(info.st_mode):
+            raise Unreadable(f"{name} is not a regular file")
+        if info.st_size > limit:
+            raise Unreadable(f"{name} is too large ({info.st_size} bytes, at most {limit})")
+        return f.read()
+
+
+def decode(data: bytes, name: str) -> str:
+    """Text of UTF-8, UTF-16 with its mark, or else Windows-1252; line ends become newlines."""
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        try:
+            found = data.decode("utf-16")
+        except UnicodeDecodeError:
+            raise Unreadable(f"{name} is not readable as UTF-16") from None
+    else:
+        try:
+            found = data.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            found = data.decode("cp1252", errors="replace")
+    if "\0" in found:
+        raise Unreadable(f"{name} holds NUL bytes: not a text file")
+    return found.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def text(path: Path | str) -> str:
+    return decode(raw(path), name_of(path))
+
+
+def json_value(path: Path | str) -> Any:
+    """Any JSON value. NaN and Infinity are not JSON."""
+    name = name_of(path)
+    source = text(path)
+
+    def refuse(word: str) -> Any:
+        raise ValueError(f"{word} is not JSON")
+
+    try:
+        return json.loads(source, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"{name} is not valid JSON ({' '.join(str(error).split())[:120]})") from None
+
+
+def json_object(path: Path | str) -> dict[str, Any]:
+    found = json_value(path)
+    if not isinstance(found, dict):
+        raise Unreadable(f"{name_of(path)} holds no JSON object")
+    return found
+
+
+#: Parsed tables by path, sheet and stat: checks of one grading are forked after the files were read once.
+_CACHE: dict[tuple[str, str | None, int, int, int], Table] = {}
+
+
+def table(path: Path | str, sheet: str | None = None) -> Table:
+    """The table in a file, by its ending: csv, tsv, xlsx (first sheet unless named), json, jsonl."""
+    try:
+        info = os.lstat(path)
+        key = (str(path), sheet, info.st_ino, info.st_mtime_ns, info.st_size)
+    except (OSError, ValueError):
+        return _table(path, sheet)
+    if key not in _CACHE:
+        if len(_CACHE) >= 64:
+            _CACHE.clear()
+        _CACHE[key] = _table(path, sheet)
+    return _CACHE[key]
+
+
+def _table(path: Path | str, sheet: str | None) -> Table:
+    ending = Path(path).suffix.lower()
+    if ending in (".xlsx", ".xlsm"):
+        return _sheet_table(path, sheet)
+    if ending in (".json", ".jsonl"):
+        return _objects_table(path, ending)
+    if ending in (".csv", ".tsv", ".txt"):
+        return _delimited(path, ending)
+    raise Unreadable(f"{name_of(path)} is no table (csv, tsv, xlsx, json or jsonl)")
+
+
+def _delimited(path: Path | str, ending: str) -> Table:
+    name, source = name_of(path), text(path)
+    first = next((line for line in source.split("\n") if line.strip()), "")
+    if not first:
+        raise Unreadable(f"{name} is empty")
+    delimiter = "\t" if ending == ".tsv" and "\t" in first else max(",;\t|", key=lambda d: (first.count(d), d == ","))
+    try:
+        lines = list(csv.reader(io.StringIO(source, newline=""), delimiter=delimiter))
+    except csv.Error as error:
+        raise Unreadable(f"{name} is not a readable table ({error})") from None
+    return _ragged([line for line in lines if any(c.strip() for c in line)], name)
+
+
+def _ragged(lines: Sequence[Sequence[Cell]], name: str) -> Table:
+    """A table of lines: the first is the header; short lines are filled up, long ones refused."""
+    if not lines:
+        raise Unreadable(f"{name} is empty")
+    header = [plain(c).strip() for c in lines[0]]
+    while header and not header[-1]:
+        header.pop()
+    width, rows = len(header), []
+    if width * len(lines) > MAX_CELLS:
+        raise Unreadable(f"{name} is too large ({len(lines)} rows)")
+    for i, line in enumerate(lines[1:], 2):
+        if any(c not in (None, "") for c in line[width:]):
+            raise Unreadable(f"{name}: row {i} has more cells than the header ({width})")
+        rows.append(tuple(line[:width]) + (None,) * (width - len(line)))
+    return Table(tuple(header), tuple(rows), name)
+
+
+def _objects_table(path: Path | str, ending: str) -> Table:
+    name = name_of(path)
+    if ending == ".json":
+        items = json_value(path)
+    else:
+        try:
+            items = [json.loads(line) for line in text(path).split("\n") if line.strip()]
+        except (ValueError, RecursionError) as error:
+            raise Unreadable(f"{name} is not valid JSON Lines ({' '.join(str(error).split())[:120]})") from None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise Unreadable(f"{name} holds no list of objects")
+    columns = tuple(dict.fromkeys(key for item in items for key in item))
+    if len(columns) * len(items) > MAX_CELLS:
+        raise Unreadable(f"{name} is too large ({len(items)} objects)")
+    return Table(columns, tuple(tuple(item.get(c) for c in columns) for item in items), name)
+
+
+def workbook(path: Path | str, *, values: bool = False) -> Any:
+    """The openpyxl workbook of a file; `values` gives the stored results of formulas."""
+    from openpyxl import load_workbook
+
+    name, data = name_of(path), raw(path)
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as z:
+            unpacked = sum(i.file_size for i in z.infolist())
+    except Exception:
+        raise Unreadable(f"{name} is not a readable workbook (corrupt or password-protected)") from None
+    if unpacked > MAX_UNPACKED:
+        raise Unreadable(f"{name} unpacks to {unpacked} bytes, at most {MAX_UNPACKED}")
+    try:
+        return load_workbook(io.BytesIO(data), data_only=values)
+    except Exception as error:  # openpyxl raises nearly anything on a broken file
+        raise Unreadable(f"{name} is not a readable workbook ({type(error).__name__})") from None
+
+
+def sheets(path: Path | str) -> tuple[str, ...]:
+    return tuple(workbook(path).sheetnames)
+
+
+def _sheet_table(path: Path | str, sheet: str | None) -> Table:
+    name, book = name_of(path), workbook(path)
+    title = sheet_title(book, sheet, name)
+    lines = grid(book[title], name)
+    formulas = tuple(
+        f"{title}!R{r}C{c}"
+        for r, line in enumerate(lines, 1) for c, v in enumerate(line, 1) if isinstance(v, str) and v.startswith("=")
+    )  # fmt: skip
+    if formulas:  # a result that was stored counts as the value; without one the formula stays as text
+        stored = grid(workbook(path, values=True)[title], name)
+        lines = [
+            [s if isinstance(v, str) and v.startswith("=") and s is not None else v for v, s in zip(a, b, strict=True)]
+            for a, b in zip(lines, stored, strict=True)
+        ]
+    full = [line for line in lines if any(v not in (None, "") for v in line)]
+    found = _ragged(full, f"{name}, sheet {title}" if sheet else name)
+    return Table(found.columns, found.rows, found.name, formulas)
+
+
+def sheet_title(book: Any, sheet: str | None, name: str) -> str:
+    """The real title of a sheet: the first one where none is named."""
+    titles = [w.title for w in book.worksheets]
+    if not titles:
+        raise Unreadable(f"{name} has no worksheet")
+    if sheet is None:
+        return str(titles[0])
+    hits = [t for t in titles if t == sheet] or [t for t in titles if folded(t) == folded(sheet)]
+    if not hits:
+        raise Unreadable(f"{name} has no sheet {sheet!r} (it has {', '.join(titles)[:200]})")
+    return str(hits[0])
+
+
+def grid(sheet: Any, name: str) -> list[list[Cell]]:
+    """Every cell of a worksheet as a plain value."""
+    if (sheet.max_row or 0) * (sheet.max_column or 0) > MAX_CELLS:
+        raise Unreadable(f"{name}: sheet {sheet.title} spans too many cells")
+    return [[_cell(v) for v in row] for row in sheet.iter_rows(values_only=True)]
+
+
+def _cell(value: Any) -> Cell:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, datetime):
+        midnight = (value.hour, value.minute, value.second, value.microsecond) == (0, 0, 0, 0)
+        return value.date().isoformat() if midnight else value.isoformat(sep=" ")
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return str(value)
+    return str(getattr(value, "text", value))  # array and data-table formulas
