@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from rover_store.records import Contract, Deliverable, Given, Query, Requirement, Source, Table
+from rover_store.records import Contract, Deliverable, Given, GivenValue, Query, Requirement, Source, Table
 from rover_store.records.contract import (
     Answer,
     CellsRule,
@@ -22,6 +22,7 @@ from rover_store.records.contract import (
     RowsRule,
     SetRule,
 )
+from rover_store.records.query import Filter
 
 _SPACE = re.compile(r"\s+")
 
@@ -88,20 +89,41 @@ def states(text: str, value: Any) -> bool:
         return _states_number(text, float(value))
     word = _SPACE.sub(" ", str(value)).strip().lower()
     body = _SPACE.sub(" ", text).lower()
-    if re.search(rf"(?<!\w){re.escape(word)}(?!\w)" if word[:1].isalnum() else re.escape(word), body):
-        return True
-    return any(re.search(rf"(?<!\w){re.escape(s)}(?!\w)", body) for s in _spellings_of_date(word))
+    return any(
+        re.search(rf"(?<!\w){re.escape(s)}(?!\w)" if s[:1].isalnum() else re.escape(s), body)
+        for s in (word, *_spellings_of_date(word))
+    )
+
+
+def compared_with(contract: Contract, name: str) -> tuple[tuple[str, str], ...]:
+    """Columns and operators that a given value is used with: ("amount", "gt")."""
+    pairs = [
+        (f.column, f.op)
+        for r in contract.requirements
+        for f in _walk(r.rule)
+        if isinstance(f, Filter) and f.value is not None and f.value.given == name
+    ]
+    return tuple(dict.fromkeys(pairs))
+
+
+def states_given(text: str, contract: Contract, given: GivenValue) -> bool:
+    """Whether a request states a given value: beside a column it is compared with, where the text names one.
+
+    A number that stands elsewhere (a list's numbering, another condition) does not state it.
+    """
+    columns = [c for c, _ in compared_with(contract, given.name)]
+    clauses = [re.sub(r"^\s*(?:[-*]|\d+[.)])\s+", "", c) for c in re.split(r"\n|(?<=[.;:])\s+", text)]
+    near = [c for c in clauses if any(states(c, column) for column in columns)]
+    if near:  # the column's own name does not state a value that it happens to hold
+        near = [re.sub(r"`[^`]*`", " ", c) if any(f"`{col}`" in c for col in columns) else c for c in near]
+    return any(states(c, given.value) for c in (near or clauses))
 
 
 def _states_number(text: str, value: float) -> bool:
-    spellings = re.findall(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?![\w])", text)
-    for spelling in spellings:
+    for spelling, percent in re.findall(r"(?<![\w.])([-+]?\d[\d,]*(?:\.\d+)?)(?![\w])(\s?(?:%|per ?cent)?)", text):
         plain = spelling.rstrip(",").replace(",", "")
-        if plain and float(plain) in (value, value * 100):  # 0.05 may be told as 5 %
+        if plain and (float(plain) == value or (percent.strip() and float(plain) == value * 100)):
             return True
-    words = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-    if value.is_integer() and 0 <= value <= 10:
-        return re.search(rf"\b{words[int(value)]}\b", text.lower()) is not None
     return False
 
 

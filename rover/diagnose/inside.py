@@ -44,9 +44,9 @@ class Lines:
 def visible(payload: dict[str, Any]) -> list[dict[str, Any]]:
     """Where answers can be read.
 
-    payload: root, files (paths to search), texts {name: text}, answers {id: {columns, rows, keys, sources}}.
+    payload: files (paths to search), texts {name: text}, answers {id: {columns, rows, keys, sources}}.
     """
-    root = Path(payload["root"])
+    root = Path(payload.get("root", "."))
     sources = {s for answer in payload["answers"].values() for s in answer["sources"]}
     bodies: dict[str, Lines] = {name: Lines(text.splitlines()) for name, text in payload["texts"].items()}
     for name in payload["files"]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from rover.diagnose.demands import contract_sources, states
+from rover.diagnose.demands import contract_sources, states, states_given
 from rover.diagnose.protocol import ProbeContext
 from rover_store.records import Deliverable, Finding
 from rover_store.records.contract import CiteRule
@@ -51,7 +51,7 @@ class Givens:
         out = []
         for given in ctx.env.contract.givens:
             text = _text_of(ctx, given.stated_in)
-            if text is None or states(text, given.value):
+            if text is None or states_given(text, ctx.env.contract, given):
                 continue
             where = "the instruction" if given.stated_in == "instruction" else given.stated_in
             out.append(

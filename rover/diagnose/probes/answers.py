@@ -1,0 +1,189 @@
+"""Probes about the answers: derived afresh and held against the anchors; searched for where nobody should find them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rover.diagnose.demands import Asked, asked, keyed, sources
+from rover.diagnose.protocol import ProbeContext
+from rover.rollout.env import Env
+from rover_store.ids import blob_id
+from rover_store.records import Anchor, Finding, Table
+
+_CLOSE = 1e-9
+
+
+class AnchorValues:
+    """Each anchor holds what its query gives on the present files, by both engines."""
+
+    name = "anchors"
+    cost = 1
+
+    def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
+        env = ctx.env
+        known = [
+            a for a in env.anchors.anchors if all(s.path in env.start for s in sources(a.query))
+        ]  # a missing source is the finding of `inputs`
+        queries = {a.id: a.query for a in known}
+        if not queries:
+            return ()
+        first, second = ctx.runs.derive(queries), ctx.runs.derive(queries, "pandas")
+        out = []
+        for anchor in known:
+            one, two = first[anchor.id], second[anchor.id]
+            if isinstance(one, str) or isinstance(two, str):
+                out.append(self._broken(env, anchor, one if isinstance(one, str) else str(two)))
+            elif same_table(one, two) and not same_table(one, anchor.value):
+                out.append(self._differs(env, anchor, one))
+        return tuple(out)
+
+    def _broken(self, env: Env, anchor: Anchor, reason: str) -> Finding:
+        return Finding(
+            probe=self.name,
+            kind="changed_data",
+            message=f"anchor {anchor.id} can no longer be derived from the files: {reason[:200]}",
+            components=("context", "verifier"),
+            evidence=("verifier/anchors.json", *_blobs(env, anchor)),
+            details={"subject": anchor.id, "paths": sorted({s.path for s in sources(anchor.query)})},
+        )
+
+    def _differs(self, env: Env, anchor: Anchor, found: Table) -> Finding:
+        changed = built_on_other_data(env, anchor)
+        what = "the files changed under it" if changed else "the files are those it was built on"
+        change = _change(anchor, found)
+        return Finding(
+            probe=self.name,
+            kind="changed_data" if changed else "wrong_anchor",
+            message=f"anchor {anchor.id} is not what its query gives ({what}): {change}",
+            components=("context", "verifier") if changed else ("verifier", "context"),
+            requirement=next((c.requirement for c in env.verifier.criteria if anchor.id in c.anchors), None),
+            evidence=("verifier/anchors.json", *_blobs(env, anchor)),
+            details={"subject": anchor.id, "paths": sorted({s.path for s in sources(anchor.query)})},
+        )
+
+
+class Leaks:
+    """No answer, and nothing of the reference, can be read where the policy looks, outside the answer's own sources."""
+
+    name = "leaks"
+    cost = 1
+
+    def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
+        found: dict[str, Finding] = {}
+        for path, what in reference_in_view(ctx.env):
+            found[path] = self._finding(path, f"{path} is {what}", {"how": "exact"})
+        for hit in readable_answers(ctx):
+            if hit["file"] in found:
+                continue
+            rows = f"{hit['matched']} of {hit['of']} rows" if hit["of"] > 1 else "the answer"
+            text = f"{hit['file']} shows {rows} of {hit['answer']} ({hit['how']}): {hit['sample'][:80]}"
+            found[hit["file"]] = self._finding(hit["file"], text, hit)
+        return tuple(found[path] for path in sorted(found))
+
+    def _finding(self, where: str, message: str, hit: dict[str, Any]) -> Finding:
+        return Finding(
+            probe=self.name,
+            kind="leaked_answer",
+            message=message,
+            components=("task",) if where == "instruction" else ("context",),
+            evidence=(where,),
+            details={"subject": where, **{k: v for k, v in hit.items() if k in ("answer", "how", "matched", "of")}},
+        )
+
+
+def readable_answers(ctx: ProbeContext) -> list[dict[str, Any]]:
+    """Where an answer of the contract can be read outside its own sources: file (or instruction), how, how much."""
+    env = ctx.env
+    derived = ctx.runs.answers()
+    answers: dict[str, Any] = {}
+    for one in asked(env.contract):
+        table = derived.get(one.id)
+        if isinstance(table, Table) and table.rows:
+            answers[one.id] = _question(env, one, table)
+    if not answers:
+        return []
+    payload = {
+        "files": sorted(env.start),
+        "texts": {"instruction": env.instruction},
+        "answers": answers,
+    }
+    found: list[dict[str, Any]] = ctx.runs.call("rover.diagnose.inside:visible", payload)
+    return found
+
+
+def reference_in_view(env: Env) -> list[tuple[str, str]]:
+    """Files of the start state that are, byte for byte, a file that the reference makes."""
+    made = {
+        blob_id(data): path.removeprefix("reference/files/")
+        for path, data in env.verifier_files.items()
+        if path.startswith("reference/files/") and data.strip()
+    }
+    out = []
+    for path, data in env.start.items():
+        target = made.get(blob_id(data))
+        if target is not None and target != path:
+            out.append((path, f"the same as the reference's {target}"))
+    return out
+
+
+def built_on_other_data(env: Env, anchor: Anchor) -> bool:
+    """Whether the verifier was built on other versions of the anchor's source files than the present ones."""
+    recorded = {blob for edge in env.record.edges if edge.source == "verifier" for blob in edge.blobs}
+    if recorded:
+        return not set(_blobs(env, anchor)) <= recorded
+    return any(
+        edge.source == "verifier" and edge.target == "context" and edge.version != env.context_id
+        for edge in env.record.edges
+    )
+
+
+def same_table(left: Table, right: Table) -> bool:
+    """Equal columns and equal rows in any order; numbers to nine digits."""
+    if left.columns != right.columns or len(left.rows) != len(right.rows):
+        return False
+    return all(
+        len(a) == len(b) and all(_same_cell(x, y) for x, y in zip(a, b, strict=True))
+        for a, b in zip(sorted(left.rows, key=_order), sorted(right.rows, key=_order), strict=True)
+    )
+
+
+def _question(env: Env, one: Asked, table: Table) -> dict[str, Any]:
+    ordered, keys = keyed(table, one.keys)
+    own = {blob_id(env.start[path]) for path in one.sources if path in env.start}
+    same = [path for path, data in env.start.items() if blob_id(data) in own]
+    return {
+        "columns": list(ordered.columns),
+        "rows": [list(row) for row in ordered.rows],
+        "keys": keys,
+        "sources": sorted({*one.sources, *same}),
+    }
+
+
+def _same_cell(left: Any, right: Any) -> bool:
+    if isinstance(left, int | float) and isinstance(right, int | float):
+        return abs(left - right) <= _CLOSE * max(1.0, abs(left), abs(right))
+    return bool(left == right)
+
+
+def _order(row: tuple[Any, ...]) -> tuple[str, ...]:
+    return tuple(f"{cell:.6g}" if isinstance(cell, int | float) else str(cell) for cell in row)
+
+
+def _blobs(env: Env, anchor: Anchor) -> tuple[str, ...]:
+    paths = sorted({s.path for s in sources(anchor.query)})
+    return tuple(blob_id(env.start[p]) for p in paths if p in env.start)
+
+
+def _change(anchor: Anchor, found: Table) -> str:
+    """The first difference in words."""
+    if len(anchor.value.rows) != len(found.rows):
+        return f"{len(anchor.value.rows)} rows expected, {len(found.rows)} derived"
+    pairs = zip(sorted(anchor.value.rows, key=_order), sorted(found.rows, key=_order), strict=True)
+    for old, new in pairs:
+        if not all(_same_cell(a, b) for a, b in zip(old, new, strict=False)):
+            return f"expected {_show(old)}, derived {_show(new)}"
+    return "other columns"
+
+
+def _show(row: tuple[Any, ...]) -> str:
+    return ", ".join(str(cell) for cell in row)[:60]

@@ -1,0 +1,139 @@
+"""Probes that try the verifier: on the start state, the reference, attackers, and its own calibration cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rover.diagnose.probes.solving import why
+from rover.diagnose.protocol import ProbeContext
+from rover.diagnose.runs import Run
+from rover.rollout.env import reference_state
+from rover_store.ids import ComponentName, blob_id
+from rover_store.records import Finding, Verdict
+
+
+class StartState:
+    """Nothing done is not success."""
+
+    name = "start"
+    cost = 1
+
+    def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
+        verdict = ctx.runs.start_verdict
+        crash = _crash(self.name, "the start state", verdict, (ctx.env.start_tree,))
+        if crash or verdict.outcome != "passed":
+            return crash
+        text = "the verifier passes the start state: the goal holds before anything is done"
+        return (_finding(self.name, "lax_verifier", text, ("verifier", "context"), (ctx.env.start_tree,)),)
+
+
+class ReferenceState:
+    """The verifier gives its own reference full marks, each time it is asked."""
+
+    name = "reference"
+    cost = 1
+
+    def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
+        env = ctx.env
+        if not env.reference.changes and not env.reference.final_message:
+            return ()
+        state = reference_state(env)
+        first = ctx.engine.grade_state(env, state, env.reference.final_message)
+        crash = _crash(self.name, "the reference", first, (env.verifier_id,))
+        if crash:
+            return crash
+        again = [ctx.engine.grade_state(env, state, env.reference.final_message) for _ in range(3)]
+        if any(_marks(v) != _marks(first) for v in again):
+            text = "grading the same reference state again gives another verdict"
+            return (_finding(self.name, "flaky_verifier", text, ("verifier",), (env.verifier_id,)),)
+        low = [s for s in first.scores if s.score < 1]
+        if not low:
+            return ()
+        text = f"the verifier does not accept its own reference: {why(first)}"
+        found = _finding(self.name, "reference_rejected", text, ("verifier", "context", "task"), (env.verifier_id,))
+        return (found.model_copy(update={"requirement": low[0].requirement}),)
+
+
+class Attackers:
+    """No null attacker reaches the pass mark."""
+
+    name = "attackers"
+    cost = 3
+
+    def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
+        if ctx.runs.start_verdict.outcome == "passed":
+            return ()  # everything that changes little passes too: `start` says so
+        through = [r for r in ctx.runs.attackers if r.verdict.outcome == "passed"]
+        copied = [r for r in through if _copied_from(ctx, r)]
+        crashed = [r for r in ctx.runs.attackers if r.verdict.outcome == "verifier_error"]
+        out: list[Finding] = []
+        if copied and len(copied) == len(through):
+            path = _copied_from(ctx, copied[0])
+            text = f"{copied[0].policy} passes by copying {path}: the answer lies in the workspace"
+            out.append(self._passed(text, "leaked_answer", ("context", "verifier"), copied, path))
+        elif through:
+            names = ", ".join(r.policy for r in through)
+            text = f"an attacker that does not do the task passes: {names}"
+            out.append(self._passed(text, "lax_verifier", ("verifier",), through, through[0].policy))
+        for run in crashed[:1]:
+            out += _crash(self.name, f"the work of {run.policy}", run.verdict, (run.id,))
+        return tuple(out)
+
+    def _passed(
+        self, text: str, kind: str, components: tuple[ComponentName, ...], runs: list[Run], subject: str
+    ) -> Finding:
+        found = _finding(self.name, kind, text, components, tuple(r.id for r in runs))
+        return found.model_copy(update={"details": {"subject": subject, "attackers": [r.policy for r in runs]}})
+
+
+class CalibrationCases:
+    """The verifier rejects each of its negatives for the requirement it breaks, and accepts each alternative."""
+
+    name = "cases"
+    cost = 2
+
+    def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
+        out: list[Finding] = []
+        for case in ctx.runs.cases:
+            if case.ok:
+                continue
+            kind = "lax_verifier" if case.role == "negative" else "strict_verifier"
+            text = (
+                f"the negative {case.id} is not rejected for {case.requirement}"
+                if case.role == "negative"
+                else f"the valid alternative {case.id} is rejected: {case.reason[:160]}"
+            )
+            found = _finding(self.name, kind, text, ("verifier",), (ctx.env.verifier_id, f"case:{case.id}"))
+            update = {"requirement": case.requirement, "details": {"subject": case.id}}
+            out.append(found.model_copy(update=update))
+        return tuple(out)
+
+
+def _copied_from(ctx: ProbeContext, run: Run) -> str:
+    """The file of the start state that every deliverable of this run is a copy of; empty where there is none."""
+    start = {blob_id(data): path for path, data in ctx.env.start.items() if data.strip()}
+    sources = []
+    for target in ctx.env.targets():
+        data = run.result.end.get(target)
+        source = start.get(blob_id(data)) if data is not None else None
+        if source is None or source == target:
+            return ""
+        sources.append(source)
+    return sources[0] if sources else ""
+
+
+def _crash(probe: str, what: str, verdict: Verdict, evidence: tuple[str, ...]) -> tuple[Finding, ...]:
+    if verdict.outcome != "verifier_error":
+        return ()
+    text = f"the verifier crashes on {what}: {verdict.reason[:200]}"
+    return (_finding(probe, "verifier_crash", text, ("verifier",), evidence),)
+
+
+def _marks(verdict: Verdict) -> list[tuple[str, float]]:
+    return [(s.criterion, s.score) for s in verdict.scores]
+
+
+def _finding(
+    probe: str, kind: str, message: str, components: Iterable[ComponentName], evidence: tuple[str, ...]
+) -> Finding:
+    return Finding(probe=probe, kind=kind, message=message, components=tuple(components), evidence=evidence)

@@ -1,0 +1,162 @@
+"""The runs behind the findings: each is made once for a context, and told apart into run and reused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from rover.diagnose.demands import asked
+from rover.diagnose.restate import missing, restated
+from rover.rollout.env import Env, env_from_files
+from rover.sandbox.protocol import Files
+from rover_store.errors import SandboxError
+from rover_store.ids import digest
+from rover_store.records import Budget, Query, Table, Verdict
+
+if TYPE_CHECKING:
+    from rover.construct.families.protocol import Family
+    from rover.diagnose.protocol import ProbeContext
+    from rover.policy.protocol import Policy
+    from rover.rollout.engine import RolloutResult
+
+Role = Literal["demonstrator", "alternative"]
+
+#: budget under which a task that can be solved at all is solved; tells a short budget from a wrong request
+GENEROUS = Budget(turns=400, tokens=2_000_000, seconds=600.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One rollout with its verdict."""
+
+    policy: str
+    result: RolloutResult
+    verdict: Verdict
+
+    @property
+    def id(self) -> str:
+        return self.result.id
+
+    @property
+    def end(self) -> str:
+        return self.result.trajectory.end
+
+    @property
+    def error(self) -> str:
+        return self.result.trajectory.error
+
+
+class Runs:
+    """Rollouts, gradings and derivations of one context."""
+
+    def __init__(self, ctx: ProbeContext) -> None:
+        self.ctx = ctx
+        self.ran = 0
+        self.reused = 0
+        self._derived: dict[str, dict[str, Table | str]] = {}
+
+    @cached_property
+    def family(self) -> Family | None:
+        """The family of the package, where it names one that is installed."""
+        from rover.construct.families.registry import family, names
+
+        name = self.ctx.env.record.family
+        return family(name) if name in names() else None
+
+    @cached_property
+    def demonstrator(self) -> Run | None:
+        """The family's demonstrator under the package's own budget; None without a family."""
+        return self._solve("demonstrator")
+
+    @cached_property
+    def generous(self) -> Run | None:
+        """The demonstrator once more, with budget to spare."""
+        return self._solve("demonstrator", GENEROUS)
+
+    @cached_property
+    def mended(self) -> Run | None:
+        """The demonstrator where the request states every value it should and H offers every tool.
+
+        What a run of this kind uses and the package does not offer is missing, whatever else is wrong too.
+        """
+        from rover.harness.tools import TOOLS
+
+        env = self.ctx.env
+        text = restated(env.instruction, env.contract, missing(env.instruction, env.contract))
+        harness = env.harness.model_copy(update={"tools": tuple(TOOLS), "budget": GENEROUS})
+        files = {
+            **env.files,
+            "task/instruction.md": text.encode(),
+            "harness/harness.json": harness.dump(),
+        }
+        return self._solve("demonstrator", env=env_from_files(files, env.resources))
+
+    @cached_property
+    def alternative(self) -> Run | None:
+        """The independent solver."""
+        return self._solve("alternative")
+
+    @cached_property
+    def attackers(self) -> tuple[Run, ...]:
+        """Every null attacker."""
+        from rover.policy.null import NULL_POLICIES
+        from rover.policy.registry import get_policy
+
+        return self._run([get_policy(f"null:{name}") for name in NULL_POLICIES])
+
+    def grade(self, end: Files, message: str = "") -> Verdict:
+        """The verdict on a bare end state."""
+        return self.ctx.engine.grade_state(self.ctx.env, end, message)
+
+    def answers(self, engine: str = "duckdb") -> dict[str, Table | str]:
+        """The contract's answers derived from the present files; an error in words where that fails."""
+        queries = {a.id: a.query for a in asked(self.ctx.env.contract)}
+        return self.derive(queries, engine)
+
+    def derive(self, queries: dict[str, Query], engine: str = "duckdb") -> dict[str, Table | str]:
+        """Evaluate queries over the start state in a box."""
+        key = digest([engine, {name: q.model_dump(mode="json") for name, q in queries.items()}])
+        if key not in self._derived:
+            payload = {
+                "queries": {name: q.model_dump(mode="json") for name, q in queries.items()},
+                "givens": {g.name: g.value for g in self.ctx.env.contract.givens},
+                "engine": engine,
+            }
+            found = self.call("rover.construct.query.inside:derive", payload)
+            self._derived[key] = {
+                name: str(value["error"]) if "error" in value else Table.model_validate(value)
+                for name, value in found.items()
+            }
+        return self._derived[key]
+
+    def call(self, entry: str, payload: Any) -> Any:
+        """A job over the start state in a box. SandboxError where the job itself breaks."""
+        result = self.ctx.engine.call(entry, payload, self.ctx.env.start)
+        if result.error or result.breach:
+            raise SandboxError(f"{entry}: {result.error or result.breach}")
+        return result.value
+
+    def _solve(self, role: Role, budget: Budget | None = None, env: Env | None = None) -> Run | None:
+        from rover.policy.solver import SolverPolicy
+
+        if self.family is None:
+            return None
+        plan = self.family.demonstrator() if role == "demonstrator" else self.family.alternative()
+        return self._run([SolverPolicy(self.family.name, role, plan)], budget, env)[0]
+
+    def _run(
+        self, policies: list[Policy], budget: Budget | None = None, env: Env | None = None
+    ) -> tuple[Run, ...]:
+        from rover.rollout.engine import RolloutRequest
+
+        env = env or self.ctx.env
+        requests = [RolloutRequest(env, p, self.seed(p.id), budget) for p in policies]
+        results = self.ctx.engine.rollouts(requests)
+        self.reused += sum(r.reused for r in results)
+        self.ran += sum(not r.reused for r in results)
+        verdicts = self.ctx.engine.grade([(r, env) for r in results])
+        return tuple(Run(p.id, r, v) for p, r, v in zip(policies, results, verdicts, strict=True))
+
+    def seed(self, policy: str) -> int:
+        return int(digest(["diagnose", policy, self.ctx.seed])[:15], 16)
