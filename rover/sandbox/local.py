@@ -83,7 +83,7 @@ class LocalSandbox:
     def call(self, entry: str, payload: Any, *, limits: Limits | None = None) -> CallResult:
         job = json.dumps({"entry": entry, "payload": payload}).encode()
         with tempfile.TemporaryFile() as answer:
-            argv = [sys.executable, "-m", "rover.sandbox.inside.entry", str(answer.fileno())]
+            argv = [sys.executable, "-P", "-m", "rover.sandbox.inside.entry", str(answer.fileno())]
             path = os.pathsep.join(p for p in sys.path if p)
             env = {"PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}
             done = self._execute(argv, job, env, limits or self._limits, keep=answer.fileno())
