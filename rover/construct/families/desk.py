@@ -18,11 +18,13 @@ from rover_store.records import Call, ToolCall
 
 Work = Generator[ToolCall, Call, Any]
 PAGE = 5000
+#: what stands for an empty cell in a column of numbers or dates
+MARKS = ("na", "n/a", "nan", "null")
 
 NAME = r"`([^`]+)`"
 _NUMBER = r"-?\d+(?:\.\d+)?"
 _DATE = r"\d{4}-\d{2}-\d{2}"
-_VALUE = rf'"[^"]*"|{_DATE}|{_NUMBER}'
+VALUE = rf'"[^"]*"|{_DATE}|{_NUMBER}'
 #: phrase -> operator; a longer phrase comes before one that it contains
 _PHRASES: tuple[tuple[str, str], ...] = (
     ("is on or before", "le"), ("is no later than", "le"), ("is at most", "le"), ("is no more than", "le"),
@@ -32,7 +34,7 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     ("differs from", "ne"), ("is not", "ne"), ("equals", "eq"), ("contains", "contains"), ("is", "eq"),
 )  # fmt: skip
 _CONDITION = re.compile(
-    rf"{NAME} (?:(is not empty|is empty)|({'|'.join(p for p, _ in _PHRASES)}) ({_VALUE}))"
+    rf"{NAME} (?:(is not empty|is empty)|({'|'.join(p for p, _ in _PHRASES)}) ({VALUE}))"
 )
 
 
@@ -48,11 +50,11 @@ class Test:
     kind: str = "text"
 
     def holds(self, row: dict[str, Any]) -> bool:
-        cell = row.get(self.column)
+        cell = clean(row.get(self.column))
         empty = cell is None or cell == ""
         if self.op in ("is_null", "not_null"):
             return empty == (self.op == "is_null")
-        if empty:
+        if empty or (self.kind != "text" and str(cell).strip().lower() in MARKS):
             return False
         if self.op == "contains":
             return self.value in str(cell)
@@ -63,6 +65,11 @@ class Test:
         if self.op in results:
             return results[self.op]
         return {"lt": left < right, "le": left <= right, "gt": left > right, "ge": left >= right}[self.op]  # type: ignore[operator]
+
+
+def clean(cell: Any) -> Any:
+    """Text without surrounding white space; other cells as they are."""
+    return cell.strip() if isinstance(cell, str) else cell
 
 
 def decimal(cell: Any) -> Decimal:
@@ -156,7 +163,7 @@ class Desk:
         result = yield ToolCall(id=f"c{self.count}", tool=tool, arguments=given)
         if result.status != "ok":
             raise PolicyFailure(f"{tool} failed: {result.output[:300]}")
-        if result.truncated:
+        if result.truncated and tool != "read_table":  # a page of a table says so too
             raise PolicyFailure(f"{tool} gave more than the harness shows")
         return result.output
 

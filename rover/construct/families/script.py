@@ -85,6 +85,9 @@ def keep(row, tests):
         if empty(cell):
             return False
         kind, value = t["kind"], t["value"]
+        cell = str(cell).strip()
+        if cell == "" or kind != "text" and cell.lower() in ("na", "n/a", "nan", "null"):
+            return False
         if kind == "number":
             a, b = num(cell), num(value)
         elif kind == "date":

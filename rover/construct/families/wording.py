@@ -120,7 +120,10 @@ OPENINGS = (
     "This is for the planning round.",
     "We want to look at the data from one side only.",
 )
-EMPTY_CELLS = ("An empty cell meets no condition.", "A row whose cell is empty does not meet a condition on it.")
+EMPTY_CELLS = (
+    "An empty cell meets no condition, nor does NA in a column of numbers or dates.",
+    "A row whose cell is empty (or NA, in a column of numbers or dates) does not meet a condition on it.",
+)
 ROUNDING = ("Halves are rounded away from zero.", "Round halves away from zero.")
 GUARD = (
     "Leave every other file as it is and create no other file.",

@@ -25,7 +25,8 @@ from rover_store.records import Call, ToolCall
 _PLACE = r"(?:the sheet `([^`]+)` of )?`([^`]+)`"
 _IGNORE = (
     r"[^`\"\d]*\b(?:review needs|get this ready|piece of work|planning round|look at the data)\b[^`\"\d]*",
-    r"An empty cell meets no condition", r"A row whose cell is empty does not meet a condition on it",
+    r"An empty cell meets no condition, nor does NA in a column of numbers or dates",
+    r"A row whose cell is empty \(or NA, in a column of numbers or dates\) does not meet a condition on it",
     r"Halves are rounded away from zero", r"Round halves away from zero",
     r"Leave every other file as it is and create no other file", r"Do not change, add or delete any other file",
     r"No other file may be changed, created or deleted",
