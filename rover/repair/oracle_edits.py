@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -37,50 +36,52 @@ def edited(case: Case, table: Json) -> tuple[bool, str]:
         target = want[key] if key in want else want.get(())
         if not all(equal(c, target, spec, case.same) for c in cells):
             return False, f"{column} of {_say(key)} is {cells[0]!r}"
-    for key, cells in has.items():
-        if key in listed:
-            continue
-        if len(cells) != len(had.get(key, [])) or not all(map(_as_before, cells, had[key])):
-            return False, f"{column} of {_say(key)} should not change"
+    if set(want) == {()}:  # one value for all: no other row may have come to hold it
+        for key, cells in has.items():
+            held = [c for c in had.get(key, ()) if equal(c, want[()], spec, case.same)]
+            if key not in listed and not held and any(equal(c, want[()], spec, case.same) for c in cells):
+                return False, f"{column} of {_say(key)} should not change"
     return True, ""
 
 
 def rest(case: Case) -> tuple[bool, str]:
-    """Everything but the edited columns is as it was: cells, sheets, columns, row order."""
+    """Everything but the cells to edit is as it was: other cells, sheets, columns, row order."""
     spec = case.deliverable
-    edits = {
-        fold(r["rule"]["column"])
-        for r in case.contract["requirements"]
-        if r["rule"]["kind"] == "edit" and (r.get("deliverable") or spec["id"]) == spec["id"]
-    }
-    path = spec["path"]
-    before = oracle_files.grid(case.start / path, spec)
-    after = oracle_files.grid(case.end / path, spec)
-    ok, why = _same_grid(before, after, edits)
-    if ok and spec["type"] == "xlsx":
-        return _same_sheets(case, edits)
-    return ok, why
-
-
-def _same_grid(before: Grid, after: Grid, edits: set[str]) -> tuple[bool, str]:
-    old = [fold(h) for h in before.header]
-    new = [fold(h) for h in after.header]
-    if [h for h in old if h not in edits] != [h for h in new if h not in edits]:
+    before = oracle_files.grid(case.start / spec["path"], spec)
+    after = oracle_files.grid(case.end / spec["path"], spec)
+    if [fold(h) for h in before.header] != [fold(h) for h in after.header]:
         return False, "has other columns than at the start"
-    if Counter(new) - Counter(old) - Counter(dict.fromkeys(edits, 1)):
-        return False, "has columns that were not there"
     if len(before.rows) != len(after.rows):
         return False, f"has {len(after.rows)} rows instead of {len(before.rows)}"
-    old_at = [i for i, h in enumerate(old) if h not in edits]
-    new_at = [i for i, h in enumerate(new) if h not in edits]
-    for number_, (a, b) in enumerate(zip(before.rows, after.rows, strict=True), 1):
-        for i, j in zip(old_at, new_at, strict=True):
-            if not _as_before(b[j], a[i]):
-                return False, f"{before.header[i]} of row {number_} was changed"
-    return True, ""
+    free = _free(case, before)
+    for row, (then, now) in enumerate(zip(before.rows, after.rows, strict=True)):
+        for at, (old, new) in enumerate(zip(then, now, strict=True)):
+            if (row, at) not in free and not _as_before(new, old):
+                return False, f"{before.header[at]} of row {row + 2} was changed"
+    return _same_sheets(case) if spec["type"] == "xlsx" else (True, "")
 
 
-def _same_sheets(case: Case, edits: set[str]) -> tuple[bool, str]:
+def _free(case: Case, before: Grid) -> set[tuple[int, int]]:
+    """The cells (row, column) that the edits of this deliverable may change."""
+    out: set[tuple[int, int]] = set()
+    for requirement in case.contract["requirements"]:
+        rule = requirement["rule"]
+        if rule["kind"] != "edit" or requirement.get("deliverable") != case.requirement.get("deliverable"):
+            continue
+        edit = case.other(requirement)
+        table = edit.answer("rows")
+        names, at = _key(edit, table)
+        specs = [edit.column(n) for n in names]
+        listed = {tuple(key_of(r[i], s, case.same) for i, s in zip(at, specs, strict=True)) for r in table["rows"]}
+        where = [before.column(n) for n in names]
+        column = before.column(rule["column"])
+        for number_, row in enumerate(before.rows):
+            if tuple(key_of(row[i], s, case.same) for i, s in zip(where, specs, strict=True)) in listed:
+                out.add((number_, column))
+    return out
+
+
+def _same_sheets(case: Case) -> tuple[bool, str]:
     path = case.deliverable["path"]
     before = oracle_files.workbook(case.start / path, formulas=True)
     after = oracle_files.workbook(case.end / path, formulas=True)
@@ -153,7 +154,13 @@ def _as_before(now: Any, then: Any) -> bool:
     if str(now).strip() == str(then).strip():
         return True
     a, b = number(now), number(then)
-    return a is not None and a == b
+    return a is not None and a == b and not (_padded(now) or _padded(then))
+
+
+def _padded(value: Any) -> bool:
+    """Leading zeros make an id of digits: 007 is not 7."""
+    written = str(value).strip().lstrip("-")
+    return len(written) > 1 and written[0] == "0" and written[1].isdigit()
 
 
 def _say(key: tuple[Any, ...]) -> str:

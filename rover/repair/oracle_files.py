@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,11 +46,18 @@ def raw(path: Path) -> bytes:
 
 
 def words(path: Path) -> str:
+    """The text of a file: UTF-8, UTF-16 with its mark, else Windows-1252. NUL is no text."""
     data = raw(path)
+    marked = data[:2] in (b"\xff\xfe", b"\xfe\xff")
     try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise Unreadable(f"is not UTF-8 at byte {error.start}") from None
+        content = data.decode("utf-16" if marked else "utf-8-sig")
+    except UnicodeDecodeError:
+        if marked:
+            raise Unreadable("is not UTF-16, as its mark says") from None
+        content = data.decode("cp1252", "replace")
+    if "\0" in content:
+        raise Unreadable("is no text")
+    return content.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def document(path: Path) -> Any:
@@ -60,7 +67,7 @@ def document(path: Path) -> Any:
         raise Unreadable(f"is not JSON ({str(error)[:80]})") from None
 
 
-def grid(path: Path, spec: Spec, like: Path | None = None) -> Grid:
+def grid(path: Path, spec: Spec) -> Grid:
     """The table of a deliverable: csv, tsv, xlsx, or JSON as a list of objects."""
     kind = spec["type"]
     if kind in ("csv", "tsv"):
@@ -73,7 +80,7 @@ def grid(path: Path, spec: Spec, like: Path | None = None) -> Grid:
 
 
 def _delimited(content: str, delimiter: str, wanted: list[str]) -> Grid:
-    best: Grid | None = None
+    best: list[list[str]] | None = None
     for mark in dict.fromkeys((delimiter, ",", ";", "\t")):
         try:
             lines = [row for row in csv.reader(io.StringIO(content), delimiter=mark) if any(c.strip() for c in row)]
@@ -81,31 +88,21 @@ def _delimited(content: str, delimiter: str, wanted: list[str]) -> Grid:
             raise Unreadable(f"is not csv ({error})") from None
         if not lines:
             raise Unreadable("is empty")
-        got = Grid([h.strip() for h in lines[0]], [_fit(r, len(lines[0])) for r in lines[1:]])
-        best = best or got
-        if {fold(w) for w in wanted} <= {fold(h) for h in got.header}:
-            return got
+        if {fold(w) for w in wanted} <= {fold(h) for h in lines[0]} or best is None:
+            best = lines
     assert best is not None
-    return best
+    return _grid(best)
 
 
 def _sheet(path: Path, sheet: str | None) -> Grid:
     values = workbook(path, formulas=False)
-    if sheet is None:
-        name = next(iter(values), None)
-    else:
-        name = next((n for n in values if fold(n) == fold(sheet)), None)
-        if name is None and len(values) == 1:
-            name = next(iter(values))
+    name = next((n for n in values if sheet is None or fold(n) == fold(sheet)), None)
     if name is None:
         raise Unreadable(f"has no sheet {sheet!r}")
     lines = [row for row in values[name] if any(cell is not None and cell != "" for cell in row)]
     if not lines:
         raise Unreadable("is empty")
-    header = list(lines[0])
-    while header and header[-1] in (None, ""):
-        header.pop()
-    return Grid(["" if h is None else str(h).strip() for h in header], [_fit(r, len(header)) for r in lines[1:]])
+    return _grid(lines)
 
 
 def workbook(path: Path, *, formulas: bool) -> dict[str, list[list[Any]]]:
@@ -128,15 +125,20 @@ def workbook(path: Path, *, formulas: bool) -> dict[str, list[list[Any]]]:
 
 
 def _objects(value: Any) -> Grid:
-    if isinstance(value, dict):
-        lists = [v for v in value.values() if isinstance(v, list)]
-        value = lists[0] if len(lists) == 1 else value
     if not isinstance(value, list) or not all(isinstance(v, dict) for v in value):
         raise Unreadable("is no list of objects")
     header = list(dict.fromkeys(str(k) for item in value for k in item))
     return Grid(header, [[item.get(h) for h in header] for item in value])
 
 
-def _fit(row: list[Any], width: int) -> list[Any]:
-    cells = list(row)[:width] if all(c in (None, "") for c in row[width:]) else list(row)
-    return cells + [None] * (width - len(cells))
+def _grid(lines: Sequence[Sequence[Any]]) -> Grid:
+    """The first line is the header; short lines are filled up, long ones refused."""
+    header = list(lines[0])
+    while header and header[-1] in (None, ""):
+        header.pop()
+    width, rows = len(header), []
+    for number, line in enumerate(lines[1:], 2):
+        if any(cell not in (None, "") for cell in line[width:]):
+            raise Unreadable(f"has more cells in row {number} than in its header")
+        rows.append([*line[:width], *[None] * (width - len(line))])
+    return Grid(["" if h is None else str(h).strip() for h in header], rows)

@@ -24,6 +24,7 @@ class Case:
     """One requirement on one end state."""
 
     def __init__(self, job: Json, requirement: Json) -> None:
+        self._job = job
         self.contract: Json = job["contract"]
         self.answers: Json = job["answers"]
         self.message: str = job.get("message", "")
@@ -32,6 +33,10 @@ class Case:
         self.same: Json = self.contract.get("same", {})
         self.start = Path("start")
         self.end = Path("end") / str(job["at"]) if "at" in job else Path("end")
+
+    def other(self, requirement: Json) -> Case:
+        """Another requirement on the same end state."""
+        return Case(self._job, requirement)
 
     @property
     def deliverable(self) -> Json:
@@ -106,8 +111,7 @@ def format_rule(case: Case) -> Found:
     if spec["type"] == "json":
         value = oracle_files.document(case.path)
         if isinstance(value, dict) and not _tabular(case):
-            have = {fold(k) for k in value}
-            missing = [n for n in names + _fields(case) if fold(n) not in have]
+            missing = [n for n in names + _fields(case) if n not in value]
             return (not missing, f"lacks {', '.join(missing)}" if missing else "")
     grid = case.grid()
     at = [grid.column(n) for n in names]
@@ -155,7 +159,9 @@ def order_rule(case: Case) -> Found:
     name = case.rule["column"]
     grid, spec = case.grid(), case.column(name)
     at = grid.column(name)
-    keys = [sort_key(row[at], spec, case.same) for row in grid.rows if not empty(row[at])]
+    if not grid.rows:
+        return False, "has no rows"
+    keys: list[Any] = [None if empty(row[at]) else sort_key(row[at], spec, case.same) for row in grid.rows]
     if None in keys:
         return False, f"{name} holds a value that is no {spec['type']}"
     ordered = sorted(keys, reverse=bool(case.rule.get("descending")))
@@ -168,10 +174,9 @@ def field_of(case: Case) -> Any:
     name = case.rule["field"]
     if not isinstance(value, dict):
         raise Unreadable("is no JSON object")
-    found = [v for k, v in value.items() if fold(k) == fold(name)]
-    if len(found) != 1:
-        raise Unreadable(f"field {name!r} is {'missing' if not found else 'there twice'}")
-    return found[0]
+    if name not in value:
+        raise Unreadable(f"field {name!r} is missing")
+    return value[name]
 
 
 def field_rule(case: Case) -> Found:

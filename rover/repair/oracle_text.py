@@ -12,17 +12,22 @@ Json = Mapping[str, Any]
 
 #: a full stop ends a sentence where a blank or the end follows; `1.5` and `a.csv` do not end one
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n\s*\n")
+_EMPHASIS = re.compile(r"\*+|`|__")
+_DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")
+#: beside more different figures than this a label states nothing: that is a list of guesses
+MAX_STATED = 6
 _FIGURE = re.compile(r"(?<![\w.,])[-+−]?[$€£¥]?\d(?:[\d, ']*\d)?(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
 
 
 def figure(content: str, label: str, want: Any, spec: Json, same: Json) -> tuple[bool, str]:
     """Whether a line or a sentence that holds the label also holds the value."""
-    wanted = text(label, {})
-    places = [p for p in _places(content) if wanted in text(p, {})]
+    pattern = _label(label)
+    places = [rest for p in _places(_EMPHASIS.sub("", content)) if (rest := pattern.sub(" ", p)) != p]
     if not places:
         return False, f"says nothing of {label!r}"
     for place in places:
-        if any(equal(found, want, spec, same) for found in _values(place, wanted, spec, want)):
+        stated = _values(place, spec, want)
+        if len(set(stated)) <= MAX_STATED and any(equal(found, want, spec, same) for found in stated):
             return True, ""
     return False, f"does not state {label!r} as it is"
 
@@ -39,11 +44,10 @@ def _places(content: str) -> list[str]:
     return [*lines, *flat]
 
 
-def _values(place: str, label: str, spec: Json, want: Any) -> list[Any]:
-    """What the place states apart from the label's own words."""
-    rest = _without(place, label)
+def _values(rest: str, spec: Json, want: Any) -> list[Any]:
+    """What a place states apart from the label's own words."""
     if spec["type"] == "number":
-        found = [m.group().replace(" ", "") for m in _FIGURE.finditer(rest)]
+        found = [m.group().replace(" ", "") for m in _FIGURE.finditer(_DATE.sub(" ", rest))]
         return [f for f in found if number(f) is not None]
     if spec["type"] == "date":
         return re.findall(r"\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{4}|\d{1,2} \w+ \d{4}|\w+ \d{1,2}, \d{4}", rest)
@@ -52,6 +56,6 @@ def _values(place: str, label: str, spec: Json, want: Any) -> list[Any]:
     return [want] if re.search(bounded, folded) else []
 
 
-def _without(place: str, label: str) -> str:
-    pattern = r"\s+".join(re.escape(word) for word in label.split())
-    return re.sub(pattern, " ", place, flags=re.IGNORECASE)
+def _label(label: str) -> re.Pattern[str]:
+    words = r"\s+".join(re.escape(word) for word in _EMPHASIS.sub("", label).split())
+    return re.compile(rf"(?<!\w){words}(?!\w)", re.IGNORECASE)

@@ -16,8 +16,10 @@ Same = Mapping[str, Any]  # the contract's sameness
 
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?")
 _GROUPED = re.compile(r"[-+]?\d{1,3}(?:[,  ']\d{3})+(?:\.\d+)?")
+_COMMA = re.compile(r"[-+]?(?:\d{1,3}(?:[. ]\d{3})+|\d+),\d+")
 _DATE_FORMS = (
-    "%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d %B %Y", "%d %b %Y", "%B %d, %Y", "%Y%m%d",
+    "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y",
+    "%d %B %Y", "%d %b %Y", "%B %d, %Y", "%B %d %Y", "%b %d, %Y", "%b %d %Y",
 )  # fmt: skip
 _TRUE, _FALSE = {"true", "yes", "1", "y", "t"}, {"false", "no", "0", "n", "f"}
 _CURRENCY = "$€£¥%"
@@ -41,27 +43,31 @@ def number(value: Any) -> float | None:
     text = text.strip(_CURRENCY + " ")
     if _GROUPED.fullmatch(text):
         text = re.sub(r"[,  ']", "", text)
+    elif _COMMA.fullmatch(text):
+        text = re.sub(r"[. ]", "", text).replace(",", ".")
     return float(text) if _NUMBER.fullmatch(text) and len(text) < 400 else None
 
 
-def day(value: Any) -> list[date]:
-    """Every date that `value` can be read as; ISO first and alone where it fits."""
+def day(value: Any) -> date | None:
+    """The one date that `value` writes. 03/04/2024 could be two days and is none."""
     if isinstance(value, datetime):
-        return [value.date()]
+        return value.date()
     if isinstance(value, date):
-        return [value]
-    text = str(value).strip()
+        return value
+    written = " ".join(str(value).split())
+    if not 8 <= len(written) <= 40:
+        return None
     try:
-        return [datetime.fromisoformat(text.replace("Z", "+00:00")).date()]
+        return datetime.fromisoformat(written.replace("Z", "+00:00")).date()
     except ValueError:
         pass
-    found = []
+    found = set()
     for form in _DATE_FORMS:
         try:
-            found.append(datetime.strptime(text, form).date())
+            found.add(datetime.strptime(written, form).date())
         except ValueError:
             continue
-    return found
+    return found.pop() if len(found) == 1 else None
 
 
 def truth(value: Any) -> bool | None:
@@ -94,8 +100,8 @@ def equal(got: Any, want: Any, spec: Spec, same: Same) -> bool:
         a, b = number(got), number(want)
         return a is not None and b is not None and abs(a - b) <= _slack(spec, b)
     if kind == "date":
-        a_days, b_days = day(got), day(want)
-        return bool(b_days) and b_days[0] in a_days
+        a_day = day(got)
+        return a_day is not None and a_day == day(want)
     if kind == "boolean":
         a_truth, b_truth = truth(got), truth(want)
         return a_truth is not None and a_truth == b_truth
@@ -114,8 +120,8 @@ def key_of(value: Any, spec: Spec, same: Same) -> Any:
         got = number(value)
         return round(got, 9) if got is not None else text(value, same)
     if kind == "date":
-        days = day(value)
-        return days[0].isoformat() if days else text(value, same)
+        known_day = day(value)
+        return known_day.isoformat() if known_day else text(value, same)
     if kind == "boolean":
         known = truth(value)
         return known if known is not None else text(value, same)
@@ -138,8 +144,7 @@ def sort_key(value: Any, spec: Spec, same: Same) -> Any:
     if kind in ("number", "integer"):
         return number(value)
     if kind == "date":
-        days = day(value)
-        return days[0] if days else None
+        return day(value)
     return text(value, same)
 
 
