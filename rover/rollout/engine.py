@@ -1,0 +1,366 @@
+"""Rollouts and verdicts, evidence first: what is known is read, the rest is run, nothing twice.
+
+A rollout is known by what it depends on (context, task, harness, policy, seed, budget, runtime), a verdict by
+its rollout and its verifier. Work goes over threads, each with a living box of a pool; finished work is put
+into the evidence in small batches, so that an interrupt or a crash loses little. An `infra_error` is tried
+once more and never kept: the next run tries again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any, TypeVar
+
+from rover.harness.loop import Job, Played, Stopped, play
+from rover.harness.manifest import Manifest, of_files
+from rover.harness.tools.specs import offered
+from rover.policy.protocol import Session
+from rover.rollout import grading
+from rover.rollout.boxes import Boxes
+from rover.rollout.env import Env, tree_of
+from rover.rollout.records import (
+    EndState,
+    Evidence,
+    MemoryEvidence,
+    Progress,
+    RolloutRequest,
+    RolloutResult,
+    rollout_id,
+)
+from rover.sandbox.protocol import CallResult, Files, Runtime
+from rover_store.errors import SandboxError
+from rover_store.records import Trajectory, Verdict
+
+T = TypeVar("T")
+Stop = Callable[[], bool]
+
+#: finished work is put into the evidence after so many pieces, or so many seconds
+BATCH, BATCH_SECONDS = 16, 2.0
+
+
+class Engine:
+    """Runs and grades. A context manager: closing ends its boxes."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        evidence: Evidence | None = None,
+        workers: int = 1,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.runtime = runtime
+        self.runtime_id = runtime.runtime_id()
+        self.evidence: Evidence = evidence if evidence is not None else MemoryEvidence()
+        self.workers = max(1, workers)
+        self._clock = clock
+        self._boxes = Boxes(runtime)
+        self._threads: ThreadPoolExecutor | None = None
+        self._sessions: set[Session] = set()
+        self._stopping = threading.Event()
+        self._states: dict[tuple[str, str], Verdict] = {}
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all boxes and threads."""
+        self._stopping.set()
+        if self._threads is not None:
+            self._threads.shutdown(wait=True, cancel_futures=True)
+        self._boxes.close()
+
+    # --- rollouts ----------------------------------------------------------------------------------------
+    def rollouts(
+        self,
+        requests: Sequence[RolloutRequest],
+        progress: Callable[[Progress], None] | None = None,
+        stop: Stop | None = None,
+    ) -> list[RolloutResult]:
+        """The rollouts, in the order of the requests; equal requests are run once.
+
+        `stop` is asked between turns; once it says yes, finished work is kept and Stopped is raised. An
+        interrupt does the same and goes on as KeyboardInterrupt.
+        """
+        return [result for result, _ in self._all(requests, False, progress, stop)]
+
+    def run(
+        self,
+        requests: Sequence[RolloutRequest],
+        progress: Callable[[Progress], None] | None = None,
+        stop: Stop | None = None,
+    ) -> list[tuple[RolloutResult, Verdict]]:
+        """Rollouts, each graded as soon as it is done. As `rollouts` otherwise."""
+        found = self._all(requests, True, progress, stop)
+        return [(result, verdict) for result, verdict in found if verdict is not None]
+
+    def _all(
+        self,
+        requests: Sequence[RolloutRequest],
+        graded: bool,
+        progress: Callable[[Progress], None] | None,
+        stop: Stop | None,
+    ) -> list[tuple[RolloutResult, Verdict | None]]:
+        for env in {id(r.env): r.env for r in requests}.values():
+            offered(env.harness.tools)  # a package that names no tool is bad input, before anything runs
+        ids = [rollout_id(r.key(self.runtime_id)) for r in requests]
+        jobs = {key: request for key, request in reversed(list(zip(ids, requests, strict=True)))}
+        order = list(dict.fromkeys(ids))
+        done: dict[str, tuple[RolloutResult, Verdict | None]] = {}
+        with _Keeper(self.evidence, self._clock) as keeper:
+
+            def finish(number: int, found: tuple[RolloutResult, Verdict | None]) -> None:
+                done[order[number]] = found
+                if progress is not None:
+                    reused = sum(result.reused for result, _ in done.values())
+                    progress(Progress(len(done), len(order), reused, *found))
+
+            work = [lambda k=key: self._one(k, jobs[k], graded, keeper) for key in order]
+            self._each(work, finish, stop)
+        return [done[key] for key in ids]
+
+    def _one(
+        self, key: str, request: RolloutRequest, graded: bool, keeper: _Keeper
+    ) -> tuple[RolloutResult, Verdict | None]:
+        """One rollout, from the evidence or by running it, and its verdict where it is wanted."""
+        env = request.env
+        known = self.evidence.get_rollout(key)
+        if known is not None and known.end != "infra_error":
+            result = RolloutResult(key, known, self._end_of(known), True)
+        else:
+            played = self._play(env, request)
+            blobs = _Both(played.blobs, _by_id(env))
+            result = RolloutResult(key, played.trajectory, EndState(played.end, blobs.read), False)
+            if played.trajectory.end != "infra_error":
+                keeper.rollout(played.trajectory, blobs, played.trees)
+        return result, self._verdict(result, env, keeper) if graded else None
+
+    def _play(self, env: Env, request: RolloutRequest) -> Played:
+        """Run one rollout; where the infrastructure fails, once more in a new box."""
+        job = Job(
+            key=request.key(self.runtime_id),
+            package=env.package,
+            instruction=env.instruction,
+            harness=env.harness,
+            start=of_files(env.start),
+            start_tree=env.start_tree,
+            targets=env.targets(),
+        )
+        played: Played | None = None
+        for _ in range(2):
+            sessions: list[Session] = []
+            try:
+                with self._boxes.box(env.start, env.harness.limits) as box:
+                    played = play(
+                        box,
+                        request.policy,
+                        job,
+                        clock=self._clock,
+                        stop=self._stopping.is_set,
+                        opened=lambda s, mine=sessions: self._opened(s, mine),  # type: ignore[misc]
+                    )
+                    if played.trajectory.end == "infra_error":
+                        raise SandboxError(played.trajectory.error)  # so that the box is not used again
+                return played
+            except SandboxError as error:
+                if self._stopping.is_set():
+                    raise Stopped from None
+                played = played or _unplayed(job, error)
+            finally:
+                self._sessions.difference_update(sessions)
+        assert played is not None
+        return played
+
+    def _opened(self, session: Session, mine: list[Session]) -> None:
+        mine.append(session)
+        self._sessions.add(session)
+
+    def _end_of(self, trajectory: Trajectory) -> EndState:
+        tree = trajectory.turns[-1].tree if trajectory.turns else trajectory.start
+        return EndState(self.evidence.tree(tree), self.evidence.read)
+
+    # --- grading -----------------------------------------------------------------------------------------
+    def grade(
+        self, pairs: Iterable[tuple[RolloutResult, Env]], stop: Stop | None = None
+    ) -> list[Verdict]:
+        """A verdict for each pair, in order; from the evidence where it holds one."""
+        todo = list(pairs)
+        done: dict[int, Verdict] = {}
+        with _Keeper(self.evidence, self._clock) as keeper:
+            work = [lambda r=result, e=env: self._verdict(r, e, keeper) for result, env in todo]
+            self._each(work, done.__setitem__, stop)
+        return [done[number] for number in range(len(todo))]
+
+    def _verdict(self, result: RolloutResult, env: Env, keeper: _Keeper) -> Verdict:
+        spoilt = grading.verdict_without_grading(result, env, self.runtime_id)
+        if spoilt is not None:
+            return spoilt
+        known = self.evidence.get_verdict(result.id, env.verifier_id)
+        if known is not None:
+            return known
+        verdict = self._judge(
+            env,
+            rollout=result.id,
+            end=result.end,
+            message=result.trajectory.final_message,
+            rollout_end=result.trajectory.end,
+        )
+        if verdict.outcome != "infra_error":
+            keeper.verdict(verdict)
+        return verdict
+
+    def grade_state(
+        self, env: Env, end: Files, final_message: str = "", *, with_reference: bool = False
+    ) -> Verdict:
+        """The verdict of a bare end state: the start, a negative, an alternative. Kept in memory only."""
+        rollout = grading.state_id(env, tree_of(end), final_message, with_reference)
+        key = (rollout, env.verifier_id)
+        if key not in self._states:
+            self._states[key] = self._judge(
+                env,
+                rollout=rollout,
+                end=end,
+                message=final_message,
+                rollout_end="completed",
+                with_reference=with_reference,
+            )
+        return self._states[key]
+
+    def _judge(self, env: Env, **what: Any) -> Verdict:
+        """Grade; a crash of the verifier or the box is tried once more in another box."""
+        verdict: Verdict | None = None
+        for _ in range(grading.TRIES):
+            try:
+                with self._boxes.box({}) as box:
+                    verdict = grading.judge(box, env, runtime=self.runtime_id, **what)
+            except SandboxError as error:
+                if self._stopping.is_set():
+                    raise Stopped from None
+                verdict = Verdict(
+                    rollout=what["rollout"],
+                    verifier=env.verifier_id,
+                    outcome="infra_error",
+                    reason=f"SandboxError: {error.message}",
+                    runtime=self.runtime_id,
+                )
+            if verdict.outcome not in ("infra_error", "verifier_error"):
+                break
+        assert verdict is not None
+        return verdict
+
+    # --- anything else in a box --------------------------------------------------------------------------
+    def call(self, entry: str, payload: Any, files: Files) -> CallResult:
+        """Run `module:function(payload)` in a fresh state that holds `files`."""
+        with self._boxes.box(files) as box:
+            return box.call(entry, payload)
+
+    def _each(self, work: Sequence[Callable[[], T]], finish: Callable[[int, T], None], stop: Stop | None) -> None:
+        """Do all the work on the engine's threads (on this one where there is one worker)."""
+        asked = stop or (lambda: False)
+        self._stopping.clear()
+        if self.workers == 1 or len(work) < 2:
+            for number, piece in enumerate(work):
+                if asked():
+                    raise Stopped
+                finish(number, piece())
+            return
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="rollout")
+        running: dict[Future[T], int] = {self._threads.submit(piece): n for n, piece in enumerate(work)}
+        try:
+            while running:
+                finished, _ = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    finish(running.pop(future), future.result())
+                if asked():
+                    raise Stopped
+        except BaseException:
+            self._stop(running)
+            raise
+
+    def _stop(self, running: Mapping[Future[T], int]) -> None:
+        """Let what runs end soon, and wait for it: its boxes are not ours before."""
+        self._stopping.set()
+        for future in running:
+            future.cancel()
+        for session in list(self._sessions):
+            session.close()
+        wait(running)
+
+
+class _Keeper:
+    """Gathers finished work and puts it into the evidence in batches, the last one when the block ends."""
+
+    def __init__(self, evidence: Evidence, clock: Callable[[], float]) -> None:
+        self._evidence = evidence
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._rollouts: list[tuple[Trajectory, Mapping[str, bytes]]] = []
+        self._trees: dict[str, Manifest] = {}
+        self._verdicts: list[Verdict] = []
+        self._last = clock()
+
+    def __enter__(self) -> _Keeper:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._put()
+
+    def rollout(self, trajectory: Trajectory, blobs: _Both, trees: Mapping[str, Manifest]) -> None:
+        ids = {item.id for manifest in trees.values() for item in manifest.values()}
+        with self._lock:
+            self._rollouts.append((trajectory, {i: blobs.read(i) for i in sorted(ids)}))
+            self._trees.update(trees)
+            self._maybe_put()
+
+    def verdict(self, verdict: Verdict) -> None:
+        with self._lock:
+            self._verdicts.append(verdict)
+            self._maybe_put()
+
+    def _maybe_put(self) -> None:
+        many = len(self._rollouts) + len(self._verdicts) >= BATCH
+        if many or self._clock() - self._last > BATCH_SECONDS:
+            self._put()
+
+    def _put(self) -> None:
+        rollouts, verdicts, trees = self._rollouts, self._verdicts, self._trees
+        self._rollouts, self._verdicts, self._trees = [], [], {}
+        if rollouts or verdicts:
+            self._evidence.put(rollouts, verdicts, trees)
+        self._last = self._clock()
+
+
+class _Both:
+    """Blobs of two mappings."""
+
+    def __init__(self, first: Mapping[str, bytes], second: Mapping[str, bytes]) -> None:
+        self._first = first
+        self._second = second
+
+    def read(self, blob: str) -> bytes:
+        return self._first[blob] if blob in self._first else self._second[blob]
+
+
+def _by_id(env: Env) -> dict[str, bytes]:
+    manifest = of_files(env.start)
+    return {manifest[path].id: data for path, data in env.start.items()}
+
+
+def _unplayed(job: Job, error: SandboxError) -> Played:
+    """The rollout of a box that did not even start."""
+    trajectory = Trajectory(
+        key=job.key,
+        package=job.package,
+        start=job.start_tree,
+        end="infra_error",
+        error=f"SandboxError: {error.message}",
+    )
+    return Played(trajectory, {job.start_tree: job.start}, {}, job.start)

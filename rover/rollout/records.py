@@ -1,0 +1,133 @@
+"""What the engine takes and gives: a request, a result, and an end state that is read when it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from rover.harness.manifest import Manifest
+from rover.policy.protocol import Policy
+from rover.rollout.env import Env
+from rover_store.ids import digest
+from rover_store.records import Budget, RolloutKey, Trajectory, Verdict
+from rover_store.trees import LINK, TreeItem
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutRequest:
+    """One rollout to be had: run, or found in the evidence. `budget` None is the harness's own."""
+
+    env: Env
+    policy: Policy
+    seed: int
+    budget: Budget | None = None
+
+    def key(self, runtime: str) -> RolloutKey:
+        """Everything that the rollout depends on."""
+        return RolloutKey(
+            context=self.env.context_id,
+            task=self.env.task_id,
+            harness=self.env.harness_id,
+            policy=self.policy.id,
+            seed=self.seed,
+            budget=self.budget or self.env.harness.budget,
+            runtime=runtime,
+        )
+
+
+class EndState(Mapping[str, bytes]):
+    """The plain files of a workspace, each read at its first use. `links` are apart: they are never followed."""
+
+    def __init__(self, manifest: Manifest, read: Callable[[str], bytes]) -> None:
+        self.manifest = manifest
+        self.links = tuple(sorted(path for path, item in manifest.items() if item.mode == LINK))
+        self._read = read
+        self._items = {path: item.id for path, item in sorted(manifest.items()) if item.mode != LINK}
+
+    def __getitem__(self, path: str) -> bytes:
+        return self._read(self._items[path])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutResult:
+    """A rollout and its end state. `reused`: it came from the evidence."""
+
+    id: str
+    trajectory: Trajectory
+    end: EndState
+    reused: bool
+
+
+class Progress(NamedTuple):
+    """Told after every rollout."""
+
+    done: int
+    total: int
+    reused: int
+    result: RolloutResult
+    verdict: Verdict | None = None
+
+
+class Evidence(Protocol):
+    """Where rollouts and verdicts are kept: a store's evidence, or memory."""
+
+    def get_rollout(self, rollout_id: str) -> Trajectory | None: ...
+
+    def get_verdict(self, rollout_id: str, verifier_tree: str) -> Verdict | None: ...
+
+    def put(
+        self,
+        rollouts: list[tuple[Trajectory, Mapping[str, bytes]]],
+        verdicts: list[Verdict],
+        trees: Mapping[str, Manifest],
+    ) -> None: ...
+
+    def tree(self, tree_id: str) -> Mapping[str, TreeItem]: ...
+
+    def read(self, blob_id: str) -> bytes: ...
+
+
+class MemoryEvidence:
+    """Evidence that ends with the process: for a builder's drafts and for tests."""
+
+    def __init__(self) -> None:
+        self._rollouts: dict[str, Trajectory] = {}
+        self._verdicts: dict[tuple[str, str], Verdict] = {}
+        self._trees: dict[str, Manifest] = {}
+        self._blobs: dict[str, bytes] = {}
+
+    def get_rollout(self, rollout_id: str) -> Trajectory | None:
+        return self._rollouts.get(rollout_id)
+
+    def get_verdict(self, rollout_id: str, verifier_tree: str) -> Verdict | None:
+        return self._verdicts.get((rollout_id, verifier_tree))
+
+    def put(
+        self,
+        rollouts: list[tuple[Trajectory, Mapping[str, bytes]]],
+        verdicts: list[Verdict],
+        trees: Mapping[str, Manifest],
+    ) -> None:
+        for trajectory, blobs in rollouts:
+            self._rollouts[rollout_id(trajectory.key)] = trajectory
+            self._blobs.update(blobs)
+        self._verdicts.update({(v.rollout, v.verifier): v for v in verdicts})
+        self._trees.update(trees)
+
+    def tree(self, tree_id: str) -> Manifest:
+        return self._trees[tree_id]
+
+    def read(self, blob_id: str) -> bytes:
+        return self._blobs[blob_id]
+
+
+def rollout_id(key: RolloutKey) -> str:
+    """The id of the rollout with this key."""
+    return digest(key.model_dump(mode="json"))
