@@ -11,6 +11,7 @@ import datetime
 import io
 import json
 import re
+import warnings
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -56,7 +57,7 @@ def load(root: Path, source: Source) -> list[Loaded]:
         raise PackageError(source.path, "", "not a table (csv, tsv, xlsx, json or jsonl)")
     if not grid:
         raise PackageError(source.path, "", "holds no table")
-    return _columns(grid, source.path)
+    return columns(grid, source.path)
 
 
 def _delimited(data: bytes, path: str, delimiter: str | None) -> list[list[Cell]]:
@@ -78,13 +79,15 @@ def _workbook(data: bytes, path: str, sheet: str | None) -> list[list[Cell]]:
 
     check_workbook(data, path)
     try:
-        book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # openpyxl warns of features that it does not keep
+            book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
         name = sheet if sheet is not None else book.sheetnames[0]
         if name not in book.sheetnames:
             raise PackageError(path, name, "no such sheet")
         grid: list[list[Cell]] = []
         for row in book[name].iter_rows(values_only=True, max_col=MAX_COLUMNS):
-            cells = [_cell_text(value) for value in row]
+            cells = [cell_text(value) for value in row]
             if any(cells):
                 grid.append(cells)
             if len(grid) * max(1, len(cells)) > MAX_CELLS:
@@ -96,7 +99,8 @@ def _workbook(data: bytes, path: str, sheet: str | None) -> list[list[Cell]]:
         raise PackageError(path, "", f"not a readable workbook ({type(error).__name__})") from None
 
 
-def _cell_text(value: Any) -> Cell:
+def cell_text(value: Any) -> Cell:
+    """A cell of a workbook as text."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -113,24 +117,25 @@ def _objects(data: bytes, path: str, *, lines: bool) -> list[list[Cell]]:
     try:
         text = data.decode("utf-8-sig")
         if lines:
-            rows = [json.loads(line, parse_float=_Literal) for line in text.split("\n") if line.strip()]
+            rows = [json.loads(line, parse_float=NumberText) for line in text.split("\n") if line.strip()]
         else:
-            rows = json.loads(text, parse_float=_Literal)
+            rows = json.loads(text, parse_float=NumberText)
     except (ValueError, RecursionError):
         raise PackageError(path, "", "not valid JSON") from None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise PackageError(path, "", "not a list of objects")
     names = list(dict.fromkeys(name for row in rows for name in row))
     grid: list[list[Cell]] = [list(names)] if names else []
-    grid += [[_json_text(row.get(name)) for name in names] for row in rows]
+    grid += [[json_text(row.get(name)) for name in names] for row in rows]
     return grid
 
 
-class _Literal(str):
+class NumberText(str):
     """A JSON number with a fraction, kept as it is written."""
 
 
-def _json_text(value: Any) -> Cell:
+def json_text(value: Any) -> Cell:
+    """A value of a JSON object as text."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -140,7 +145,8 @@ def _json_text(value: Any) -> Cell:
     return str(value)
 
 
-def _columns(grid: list[list[Cell]], path: str) -> list[Loaded]:
+def columns(grid: list[list[Cell]], path: str) -> list[Loaded]:
+    """Header and rows as typed columns; a column without a name is left out."""
     header = [(cell or "").strip() for cell in grid[0]]
     named = [name for name in header if name]
     if len(set(named)) != len(named):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -98,7 +99,7 @@ def _width(text: str, separator: str) -> int:
 def _sheet_rows(source: Source, data: bytes) -> list[list[Any]]:
     check_workbook(data, source.path)
     try:
-        with pd.ExcelFile(io.BytesIO(data), engine="openpyxl") as book:
+        with warnings.catch_warnings(action="ignore"), pd.ExcelFile(io.BytesIO(data), engine="openpyxl") as book:
             sheets = [str(name) for name in book.sheet_names]
             sheet = source.sheet if source.sheet is not None else sheets[0]
             if sheet not in sheets:
