@@ -4,6 +4,7 @@
       StoreError      the store: corrupt, missing, newer format, lost race     exit 3 (usage kinds: 2)
         NotFound      a revision, package or component that is not there       exit 2
         Ambiguous     a short id that names several objects                    exit 2
+        LostRace      a ref moved since it was read                            exit 3
       PackageError    bad input: a file, a field and the reason                exit 2
       UsageError      a request that makes no sense (empty glob, bad option)   exit 2
       SandboxError    the sandbox failed, or cannot run on this machine        exit 3
@@ -88,3 +89,13 @@ class HarnessError(RoverError):
 
 class VerifierError(RoverError):
     """A checker crashed in spite of readable input."""
+
+
+class LostRace(StoreError):
+    """A ref moved since it was read; the caller starts again from where it is now."""
+
+    def __init__(self, ref: str, expected: str | None, found: str | None) -> None:
+        super().__init__(f"{ref} moved meanwhile: expected {expected or 'nothing'}, found {found or 'nothing'}")
+        self.ref = ref
+        self.expected = expected
+        self.found = found

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 from pydantic import StringConstraints
 
-from rover_store.errors import PackageError
+from rover_store.names import COMPONENTS, ComponentName, blob_id, check_name, digest, package_path
 
-ComponentName = Literal["context", "task", "harness", "verifier"]
-COMPONENTS: tuple[ComponentName, ...] = ("context", "task", "harness", "verifier")
 LETTER: dict[ComponentName, str] = {"context": "C", "task": "T", "harness": "H", "verifier": "V"}
 BIT: dict[ComponentName, int] = {"context": 1, "task": 2, "harness": 4, "verifier": 8}
 
@@ -22,28 +17,7 @@ ObjectId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$")]
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
-
-
-def digest(value: Any) -> str:
-    """sha256 of canonical JSON (sorted keys, no spaces, no NaN): the key of a piece of evidence."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def blob_id(data: bytes) -> str:
-    """The git id of a blob with these bytes."""
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
-
-
-def check_name(name: str, file: str = "package.json", field: str = "name") -> str:
-    """Return `name`, or raise PackageError: lower case letters, digits, `.`, `_`, `-`, at most 100."""
-    if not _NAME.fullmatch(name) or ".." in name or name.endswith(".lock"):
-        raise PackageError(file, field, f"{name!r} is not a package name (a-z, 0-9, '.', '_', '-'; at most 100)")
-    return name
-
-
-def package_path(name: str) -> str:
-    """Where a package lies in the tree of a revision: packages/a/3/f/NAME, a3f from sha256(name)."""
-    h = hashlib.sha256(name.encode()).hexdigest()
-    return f"packages/{h[0]}/{h[1]}/{h[2]}/{name}"
+__all__ = [
+    "BIT", "COMPONENTS", "LETTER", "ComponentName", "Digest", "Name", "ObjectId", "blob_id", "check_name", "digest",
+    "package_path",
+]  # fmt: skip

@@ -1,0 +1,74 @@
+""".rover/config.toml and finding the store of a folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from rover_store.errors import StoreError
+
+FOLDER = ".rover"
+FORMAT = 1
+_TEXT = f"""# Settings of this rover store.
+# The format of what lies beside this file. A rover that does not know it refuses to touch the store.
+format = {FORMAT}
+"""
+
+
+class Config(NamedTuple):
+    """Settings of a store."""
+
+    format: int = FORMAT
+    index_url: str = ""  # SQLAlchemy URL of the index; empty for .rover/index.db
+
+
+def find(folder: Path | None) -> Path:
+    """Project folder that holds .rover: the one given, ROVER_STORE, or the nearest above the working folder."""
+    given = folder or (Path(os.environ["ROVER_STORE"]) if os.environ.get("ROVER_STORE") else None)
+    if given is not None:
+        root = given.parent if given.name == FOLDER and (given / "config.toml").exists() else given
+        if not (root / FOLDER).is_dir():
+            raise NotAStore(root)
+        return root.absolute()
+    here = Path.cwd()
+    for root in (here, *here.parents):
+        if (root / FOLDER / "config.toml").exists():
+            return root
+    raise NotAStore(here)
+
+
+class NotAStore(StoreError):
+    """No store here nor in any folder above."""
+
+    exit_code = 2
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"{folder}: not a rover store", hint="make one with `rover init`, or name one with --store")
+        self.folder = folder
+
+
+def text() -> str:
+    """config.toml of a new store."""
+    return _TEXT
+
+
+def read(root: Path) -> Config:
+    """Settings of a store. StoreError if it is of a newer format."""
+    import tomllib
+
+    file = root / FOLDER / "config.toml"
+    try:
+        values = tomllib.loads(file.read_text())
+    except FileNotFoundError:
+        raise StoreError(f"{file}: missing", hint="the store's format is unknown without it") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise StoreError(f"{file}: not valid TOML ({error})") from None
+    version = values.get("format")
+    if not isinstance(version, int) or version < 1:
+        raise StoreError(f"{file}: format: must be a positive whole number")
+    if version > FORMAT:
+        message = f"{file}: format: {version} was written by a newer rover; this one reads {FORMAT}"
+        raise StoreError(message, hint="pip install --upgrade workrover")
+    index = values.get("index", {})
+    return Config(version, str(index.get("url", "")) if isinstance(index, dict) else "")

@@ -1,0 +1,222 @@
+"""Rollouts and verdicts, keyed by content, in a repository of their own that can be pruned without loss.
+
+    refs/rover/evidence    a chain of commits, one a `put`, each with the whole tree
+    rollouts/a/3/f/ID/trajectory.json       ID: digest of the rollout's key; a3f its first three digits
+    rollouts/a/3/f/ID/start, turns/0000     workspace trees at the start and after each turn
+    rollouts/a/3/f/ID/verdicts/V.json       V: tree id of the verifier
+
+Blobs that the packages hold already are not written again: store.git is an alternate. What exists is never
+replaced: of two writers of one rollout the first wins, and both are told nothing of it.
+Whether an infra_error is worth keeping is the caller's choice; what is kept is found again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from rover_store.commits import AUTHOR, encode_commit, parse_commit
+from rover_store.errors import NotFound, StoreError
+from rover_store.ids import digest
+from rover_store.lock import RepositoryLock
+from rover_store.names import blob_id
+from rover_store.objects import Objects
+from rover_store.packs import BLOB, COMMIT, TREE, PackWriter
+from rover_store.records import Trajectory, Verdict
+from rover_store.refs import EVIDENCE, Refs
+from rover_store.trees import FILE, FOLDER, Level, TreeItem, edit_tree, encode_tree, nest, parse_tree, write_level
+
+if TYPE_CHECKING:
+    from rover_store.store import Store
+
+Manifest = Mapping[str, TreeItem]
+
+
+class Recorded(NamedTuple):
+    """A rollout as it is handed in: new blobs by id, and the manifest of every workspace tree that it names."""
+
+    trajectory: Trajectory
+    blobs: Mapping[str, bytes] = {}
+    trees: Mapping[str, Manifest] = {}
+
+
+def rollout_id(trajectory: Trajectory) -> str:
+    return digest(trajectory.key.model_dump(mode="json"))
+
+
+class Evidence:
+    """The evidence of one store."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.git = store.folder / "evidence.git"
+        self.objects = Objects(self.git)
+        self.refs = Refs(self.git)
+        self._lock = RepositoryLock(self.git, self.refs)
+
+    # --- reading -----------------------------------------------------------------------------------------
+    def get_rollout(self, rollout: str) -> Trajectory | None:
+        """The rollout of an id, None if there is none."""
+        item = self._find(f"{_folder(rollout)}/trajectory.json")
+        return None if item is None else Trajectory.load(self.objects.read(item.id), f"rollout {rollout[:12]}")
+
+    def get_verdict(self, rollout: str, verifier: str) -> Verdict | None:
+        """The verdict of one verifier version on one rollout, None if there is none."""
+        item = self._find(f"{_folder(rollout)}/verdicts/{verifier}.json")
+        return None if item is None else Verdict.load(self.objects.read(item.id), f"verdict {rollout[:12]}")
+
+    def has_rollout(self, rollout: str) -> bool:
+        return self._find(_folder(rollout)) is not None
+
+    def tree(self, tree: str) -> dict[str, TreeItem]:
+        """Files of a workspace tree: path -> mode and blob id."""
+        return self.objects.read_tree(tree)
+
+    def read(self, blob: str) -> bytes:
+        """Bytes of a blob, of the evidence or of the packages."""
+        return self.objects.read(blob)
+
+    def matching(self, prefix: str) -> list[str]:
+        """Ids of the rollouts that begin with some hex digits, sorted."""
+        return [rollout for rollout in self.ids() if rollout.startswith(prefix)]
+
+    def ids(self) -> Iterator[str]:
+        """Ids of all rollouts, sorted."""
+        root = self._find("rollouts")
+        levels = [self.objects.list_tree(root.id)] if root else []
+        for _ in range(3):
+            levels = [self.objects.list_tree(item.id) for level in levels for _, item in sorted(level.items())]
+        for level in levels:
+            yield from sorted(level)
+
+    def iter_rollouts(
+        self, package: str | None = None, *, context: str | None = None, task: str | None = None,
+        harness: str | None = None, policy: str | None = None,
+    ) -> Iterator[tuple[str, Trajectory]]:  # fmt: skip
+        """Rollouts with their ids, sorted by id; those of a package, of component versions, of a policy."""
+        wanted = {k: v for k, v in (("context", context), ("task", task), ("harness", harness), ("policy", policy)) if v}
+        for rollout in self.ids():
+            trajectory = self.get_rollout(rollout)
+            if trajectory is None or (package is not None and trajectory.package != package):
+                continue
+            if all(getattr(trajectory.key, field) == value for field, value in wanted.items()):
+                yield rollout, trajectory
+
+    def iter_verdicts(self, rollout: str | None = None, verifier: str | None = None) -> Iterator[Verdict]:
+        """Verdicts, sorted by rollout and verifier."""
+        for one in (rollout,) if rollout is not None else self.ids():
+            folder = self._find(f"{_folder(one)}/verdicts")
+            for name in sorted(self.objects.list_tree(folder.id)) if folder else ():
+                if verifier is None or name == f"{verifier}.json":
+                    verdict = self.get_verdict(one, name.removesuffix(".json"))
+                    if verdict is not None:
+                        yield verdict
+
+    # --- writing -----------------------------------------------------------------------------------------
+    def put(
+        self,
+        rollouts: Iterable[Recorded | tuple[Trajectory, Mapping[str, bytes]] | tuple[Trajectory, Mapping[str, bytes], Mapping[str, Manifest]]] = (),
+        verdicts: Iterable[Verdict] = (),
+    ) -> None:
+        """Keep rollouts and verdicts: one pack, one commit. Durable when it returns.
+
+        StoreError if a tree that a trajectory names is neither there nor among the manifests, or if a manifest
+        does not have the id it claims; NotFound if a verdict is on a rollout that is not there.
+        """
+        recorded = [Recorded(*entry) for entry in rollouts]
+        with self._lock:
+            batch = _Batch(self)
+            try:
+                for entry in recorded:
+                    batch.rollout(entry)
+                for verdict in verdicts:
+                    batch.verdict(verdict)
+                batch.finish(self._lock, self.store.clock())
+            finally:
+                batch.writer.abort()
+        self.store.after_write()
+
+    # --- within ------------------------------------------------------------------------------------------
+    def root(self) -> str | None:
+        """Tree of everything, None before the first rollout."""
+        head = self.refs.get(EVIDENCE)
+        return None if head is None else parse_commit(head, self.objects.read_commit(head)).tree
+
+    def _find(self, path: str) -> TreeItem | None:
+        root = self.root()
+        return None if root is None else self.objects.subtree(root, path)
+
+
+class _Batch:
+    """One put under way."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._objects = evidence.objects
+        self.head = evidence.refs.get(EVIDENCE)
+        self._refs = evidence.refs
+        self._root = evidence.root()
+        self.writer = PackWriter(evidence.git / "objects" / "pack")
+        self._edits: dict[str, TreeItem | None] = {}
+
+    def rollout(self, entry: Recorded) -> None:
+        rollout = rollout_id(entry.trajectory)
+        folder = _folder(rollout)
+        if self._has(folder):
+            return
+        for name, data in sorted(entry.blobs.items()):
+            if blob_id(data) != name:
+                raise StoreError(f"a blob of rollout {rollout[:12]} does not have the id {name}")
+            self._blob(data)
+        for name, manifest in sorted(entry.trees.items()):
+            if write_level(nest(manifest), self._add) != name:
+                raise StoreError(f"a manifest of rollout {rollout[:12]} does not have the id {name}")
+        self._edits[f"{folder}/trajectory.json"] = TreeItem(FILE, self._blob(entry.trajectory.dump()))
+        self._edits[f"{folder}/start"] = self._tree(entry.trajectory.start, rollout)
+        for turn in entry.trajectory.turns:
+            self._edits[f"{folder}/turns/{turn.index:04}"] = self._tree(turn.tree, rollout)
+
+    def verdict(self, verdict: Verdict) -> None:
+        folder = _folder(verdict.rollout)
+        if not self._has(folder) and f"{folder}/trajectory.json" not in self._edits:
+            raise NotFound("rollout", verdict.rollout)
+        path = f"{folder}/verdicts/{verdict.verifier}.json"
+        if not self._has(path) and path not in self._edits:
+            self._edits[path] = TreeItem(FILE, self._blob(verdict.dump()))
+
+    def finish(self, lock: RepositoryLock, time: int) -> None:
+        if not self._edits:
+            return
+        root = edit_tree(self._root, self._edits, self._level, self._add)
+        parents = [self.head] if self.head else []
+        commit = self.writer.add(COMMIT, encode_commit(root, parents, "Evidence", AUTHOR, time))
+        lock.write(f"ref {EVIDENCE} {self.head or '-'} {commit}")
+        self.writer.finish(lambda name: lock.write(f"pack {name}"))
+        self._objects.refresh(force=True)
+        lock.write("go")
+        self._refs.compare_and_swap(EVIDENCE, self.head, commit)
+        lock.clear()
+
+    def _has(self, path: str) -> bool:
+        return self._root is not None and self._objects.subtree(self._root, path) is not None
+
+    def _blob(self, data: bytes) -> str:
+        name = blob_id(data)
+        return name if self._objects.exists(name) else self._add(BLOB, data)
+
+    def _tree(self, tree: str, rollout: str) -> TreeItem:
+        if tree not in self.writer and not self._objects.exists(tree):
+            if tree != self._add(TREE, encode_tree({})):
+                raise StoreError(f"rollout {rollout[:12]} names the tree {tree} but its manifest was not given")
+        return TreeItem(FOLDER, tree)
+
+    def _add(self, kind: int, data: bytes) -> str:
+        return self.writer.add(kind, data)
+
+    def _level(self, tree: str) -> Level:
+        return parse_tree(self.writer.get(tree)[1]) if tree in self.writer else self._objects.list_tree(tree)
+
+
+def _folder(rollout: str) -> str:
+    return f"rollouts/{rollout[0]}/{rollout[1]}/{rollout[2]}/{rollout}"
+
+

@@ -1,0 +1,213 @@
+"""The store of a project: the one door to packages, history, evidence and the sealed audits.
+
+Opening is cheap and reading needs neither pydantic nor SQLModel; what does is imported when it is used.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rover_store import config, layout
+from rover_store.errors import NotFound, StoreError, UsageError
+from rover_store.layout import PackageEntry
+from rover_store.lock import RepositoryLock
+from rover_store.names import package_path
+from rover_store.objects import Objects
+from rover_store.refs import CASES, HEADS, TAGS, Refs, check_ref, require
+from rover_store.revision import Found, Revisions
+from rover_store.write import Content, Transaction
+
+if TYPE_CHECKING:
+    from rover_store.evidence import Evidence
+    from rover_store.oplog import Operation
+    from rover_store.sealed import Sealed
+
+Clock = Callable[[], int]
+
+
+def wall_clock() -> int:
+    """Seconds since 1970. A caller that wants the same ids again passes a clock of its own."""
+    return int(time.time())
+
+
+class Store:
+    """An open store. Use `Store.init` or `Store.open`."""
+
+    def __init__(self, root: Path, settings: config.Config, clock: Clock) -> None:
+        self.root = root
+        self.config = settings
+        self.clock = clock
+        self.folder = root / config.FOLDER
+        self.git = self.folder / "store.git"
+        if not (self.git / "objects").is_dir():
+            raise StoreError(f"{self.git}: missing or not a git repository", hint="restore it from a clone")
+        self.objects = Objects(self.git)
+        self.refs = Refs(self.git)
+        self.revisions = Revisions(self.objects, self.refs)
+        self.lock = RepositoryLock(self.git, self.refs)
+        self.writing = False
+        self._late = threading.RLock()
+        self._evidence: Evidence | None = None
+
+    @classmethod
+    def init(cls, folder: Path, *, clock: Clock = wall_clock) -> Store:
+        """Make a store in a folder. UsageError if there is one already."""
+        from rover_store.create import create
+
+        create(folder)
+        return cls.open(folder, clock=clock)
+
+    @classmethod
+    def open(cls, folder: Path | None = None, *, clock: Clock = wall_clock) -> Store:
+        """Open the store of a project folder; without one, of ROVER_STORE or of the nearest folder above."""
+        root = config.find(folder)
+        return cls(root, config.read(root), clock)
+
+    # --- reading -----------------------------------------------------------------------------------------
+    def resolve(self, rev: str = "HEAD") -> str:
+        """Full commit id. NotFound, or Ambiguous with the candidates."""
+        return self.revisions.commit(rev)
+
+    def find(self, rev: str) -> Found:
+        """What REV or REV:PATH names: commit, tree or blob."""
+        return self.revisions.find(rev)
+
+    def packages(self, rev: str = "HEAD", pattern: str = "*") -> list[PackageEntry]:
+        """Packages of a revision whose name matches a glob, sorted by name."""
+        root = self._root(rev)
+        if root is None:
+            return []
+        found = layout.package_trees(self.objects, root, pattern)
+        return [layout.entry(self.objects, name, tree) for name, tree in found.items()]
+
+    def package(self, name: str, rev: str = "HEAD") -> PackageEntry:
+        """One package of a revision. NotFound if it is not there."""
+        root = self._root(rev)
+        item = self.objects.subtree(root, package_path(name)) if root else None
+        if item is None or not item.is_folder:
+            raise NotFound("package", name, hint="" if rev == "HEAD" else f"in {rev}")
+        return layout.entry(self.objects, name, item.id)
+
+    def resources(self, rev: str = "HEAD") -> dict[str, str]:
+        """`files/orders` -> tree id."""
+        root = self._root(rev)
+        return {} if root is None else layout.resource_trees(self.objects, root)
+
+    # --- writing -----------------------------------------------------------------------------------------
+    def write(self, command: str = "") -> Transaction:
+        """A transaction, for a `with` block. `command` is what the operation log says."""
+        return Transaction(self, command)
+
+    def put_files(self, files: Mapping[str, Content], base: str | None = None) -> str:
+        """Store files outside any commit (a proposal, a candidate) and return their tree's id."""
+        with self.lock:
+            tx = Transaction(self, "")
+            try:
+                tree = tx.edit_tree(base, files) if base else tx.tree(files)
+                tx.write_objects()
+            finally:
+                tx.abort()
+        return tree
+
+    def after_write(self) -> None:
+        """What follows a write: the index."""
+
+    # --- branches, tags, cases ---------------------------------------------------------------------------
+    def current_branch(self) -> str | None:
+        """Name of the branch that HEAD is on, None where it is detached."""
+        head = self.refs.head()
+        return head.removeprefix(HEADS) if head.startswith(HEADS) else None
+
+    def branches(self) -> dict[str, str]:
+        """Name -> commit id."""
+        return {name.removeprefix(HEADS): value for name, value in self.refs.all(HEADS).items()}
+
+    def tags(self) -> dict[str, str]:
+        """Name -> id of the commit that the tag names."""
+        return {n.removeprefix(TAGS): self.revisions.peel(v) for n, v in self.refs.all(TAGS).items()}
+
+    def cases(self) -> dict[str, str]:
+        """Repair cases: name -> id of the case commit."""
+        return {name.removeprefix(CASES): value for name, value in self.refs.all(CASES).items()}
+
+    def create_branch(self, name: str, rev: str = "HEAD", *, command: str = "") -> str:
+        """Make a branch at a revision and return its commit id. UsageError if the name is taken."""
+        ref = check_ref(HEADS + name)
+        target = self.resolve(rev)
+        with self.write(command or f"branch {name}") as tx:
+            if tx.ref(ref) is not None:
+                raise UsageError(f"the branch {name} exists already")
+            tx.move_ref(ref, None, target)
+        return target
+
+    def delete_branch(self, name: str, *, command: str = "") -> str:
+        """Remove a branch and return the commit it was at; `undo` brings it back."""
+        with self.write(command or f"branch -d {name}") as tx:
+            ref = HEADS + name
+            if self.refs.head() == ref:
+                raise UsageError(f"{name} is the current branch; switch away first")
+            old = require(self.refs, ref, "branch")
+            tx.move_ref(ref, old, None)
+        return old
+
+    def switch(self, name: str, *, command: str = "") -> None:
+        """Make a branch the current one."""
+        with self.write(command or f"switch {name}") as tx:
+            require(self.refs, HEADS + name, "branch")
+            tx.move_head(HEADS + name)
+
+    def tag(self, name: str, rev: str = "HEAD", message: str = "", *, command: str = "") -> str:
+        """Make an annotated tag and return the tag object's id."""
+        target = self.resolve(rev)
+        with self.write(command or f"tag {name}") as tx:
+            return tx.tag(name, target, message)
+
+    def delete_tag(self, name: str, *, command: str = "") -> str:
+        """Remove a tag and return the id it held."""
+        with self.write(command or f"tag -d {name}") as tx:
+            old = require(self.refs, TAGS + name, "tag")
+            tx.move_ref(TAGS + name, old, None)
+        return old
+
+    # --- operations --------------------------------------------------------------------------------------
+    def op_log(self, limit: int | None = None) -> list[Operation]:
+        """Operations, the newest first."""
+        from itertools import islice
+
+        from rover_store.oplog import operations
+
+        return list(islice(operations(self), limit))
+
+    def undo(self, operation: str | None = None) -> Operation:
+        """Take back the last operation and return it. Undoing an undo does it again."""
+        from rover_store.oplog import undo
+
+        return undo(self, operation)
+
+    # --- evidence and audits -----------------------------------------------------------------------------
+    @property
+    def evidence(self) -> Evidence:
+        """Rollouts and verdicts."""
+        with self._late:
+            if self._evidence is None:
+                from rover_store.evidence import Evidence
+
+                self._evidence = Evidence(self)
+            return self._evidence
+
+    @property
+    def sealed(self) -> Sealed:
+        """The door that only appends."""
+        from rover_store.sealed import Sealed
+
+        return Sealed(self)
+
+    def _root(self, rev: str) -> str | None:
+        """Tree of a revision; None for HEAD before the first commit."""
+        if rev == "HEAD" and self.refs.head_id() is None:
+            return None
+        return self.revisions.load(self.resolve(rev)).tree
