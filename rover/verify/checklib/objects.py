@@ -6,21 +6,23 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rover.verify.checklib.read import Table, Unreadable
-from rover.verify.checklib.tables import RIGHT, every, has_columns, kinds, share, shown
+from rover.verify.checklib.read import Table, Unreadable, objects_table
+from rover.verify.checklib.tables import RIGHT, Key, counted, has_columns, kinds, share, shown
 from rover.verify.checklib.tables import keys as row_keys
-from rover.verify.checklib.values import Result, canonical, is_empty, kind_of, plain, same
+from rover.verify.checklib.values import Result, canonical, folded, is_empty, kind_of, plain, same
 
 
 def lookup(obj: Mapping[str, Any], name: str) -> Any:
-    """A top-level field. Unreadable where there is none."""
-    if name not in obj:
-        raise Unreadable(f"there is no field {name!r}")
-    return obj[name]
+    """A top-level field; upper and lower case do not matter. Unreadable where there is none, or two."""
+    found = [v for k, v in obj.items() if folded(k) == folded(name)]
+    if len(found) != 1:
+        raise Unreadable(f"there is no field {name!r}" if not found else f"there are two fields {name!r}")
+    return found[0]
 
 
 def has_fields(obj: Mapping[str, Any], fields: Sequence[str]) -> Result:
-    missing = [f for f in fields if f not in obj]
+    have = {folded(k) for k in obj}
+    missing = [f for f in fields if folded(f) not in have]
     return share(len(fields) - len(missing), len(fields), f"missing field: {shown(missing)}")
 
 
@@ -50,15 +52,13 @@ def set_is(obj: Mapping[str, Any], name: str, expected: Table | Sequence[Any]) -
     values = [row[0] for row in expected.rows] if isinstance(expected, Table) else list(expected)
     how = {kind_of(v) for v in values if not is_empty(v)}
     kind = how.pop() if len(how) == 1 else "text"
-    want = {canonical(v, kind): v for v in values}
-    have = Counter(f"?{i}" if isinstance(v, dict | list) else canonical(v, kind) for i, v in enumerate(found))
-    missing = [v for k, v in want.items() if k not in have]
-    surplus = sum(n for k, n in have.items() if k not in want) + sum(have[k] - 1 for k in want if have[k] > 1)
-    if not want and not have:
-        return RIGHT
-    parts = [f"{len(missing)} missing: {shown(missing)}"] if missing else []
-    parts += [f"{surplus} too many"] if surplus else []
-    return share(len(want) - len(missing), max(1, len(want) + surplus), f"{name}: {'; '.join(parts)}")
+    if any(isinstance(v, dict | list) for v in found):
+        return 0.0, f"{name} holds more than plain values"
+    names: dict[Key, Any] = {(canonical(v, kind),): v for v in [*found, *values]}
+    have: Counter[Key] = Counter((canonical(v, kind),) for v in found)
+    want: Counter[Key] = Counter({(canonical(v, kind),): 1 for v in values})
+    good, total, reason = counted(have, want, names)
+    return share(good, total, f"{name}: {reason}")
 
 
 def records_match(
@@ -75,17 +75,15 @@ def records_match(
     found = lookup(obj, name)
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
         return 0.0, f"{name} is not a list of objects"
-    names = tuple(dict.fromkeys(k for item in found for k in item))
-    table = Table(names, tuple(tuple(item.get(c) for c in names) for item in found), name)
+    table = objects_table(found, name)
     needed = [*key, *(c for c in columns if c not in key)]
     if found and (shape := has_columns(table, needed))[0] < 1:
         return 0.0, shape[1]
     how = kinds(expected, key, kind)
     want = dict(zip(row_keys(expected, key, how), expected.pick(needed), strict=True))
     have = row_keys(table, key, how) if found else []
-    count = Counter(have)
     cells = dict(zip(have, table.pick(needed), strict=True)) if found else {}
-    surplus = sum(n for k, n in count.items() if k not in want) + sum(count[k] - 1 for k in want if count[k] > 1)
+    surplus = (Counter(have) - Counter(row_keys(expected, key, how))).total()
     wrong = []
     for k, row in want.items():
         bad = ["no such record"] if k not in cells else [
@@ -97,15 +95,10 @@ def records_match(
             wrong.append(f"{' / '.join(plain(v) for v in row[: len(key)])}: {bad[0]}")
     parts = [f"{len(wrong)} of {len(want)} records wrong or missing ({shown(wrong)})"] if wrong else []
     parts += [f"{surplus} too many"] if surplus else []
-    if not want and not have:
-        return RIGHT
-    return share(len(want) - len(wrong), max(1, len(want) + surplus), f"{name}: {'; '.join(parts)}")
+    return share(len(want) - len(wrong), len(want) + surplus, f"{name}: {'; '.join(parts)}")
 
 
 def _short(value: Any) -> str:
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
     return shown([value])
-
-
-__all__ = ["every", "field_is", "has_fields", "lookup", "records_match", "scalar", "set_is"]

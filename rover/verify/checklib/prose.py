@@ -1,9 +1,9 @@
-"""Comparers of written text: a figure beside its label, and sources that are named.
+"""Comparers of written text: a figure near its label, and sources that are named.
 
-A statement about a label is the sentence, within one line, that holds the label's words in a row (case, spaces
-and emphasis do not matter); where that sentence holds no figure, the rest of the sentence over the next lines
-of the same paragraph. Dates, digits of the label and digits inside words (Q3, INV-001) are no figures.
-A figure counts where it is among at most MAX_FIGURES different ones: a list of guesses states nothing.
+Near means in the same line or in the same sentence. A sentence may run over lines; a blank line, a list item, a
+table row, a heading, or a new line in upper case after a line with a figure ends it. The label is its words in
+a row; case, spaces and emphasis do not matter. Dates, digits of the label and digits inside words (Q3, INV-001)
+are no figures. A place with more than MAX_FIGURES different ones states none: a list of guesses is no answer.
 """
 
 from __future__ import annotations
@@ -14,110 +14,91 @@ from typing import Any
 
 from rover.verify.checklib.objects import scalar
 from rover.verify.checklib.tables import RIGHT, share, shown
-from rover.verify.checklib.values import Result, date, folded, is_empty, number, plain, same_number
+from rover.verify.checklib.values import CODES, Result, date, dates, folded, is_empty, number, plain, same_number
 
-MAX_FIGURES = 6
+MAX_FIGURES = 8
 
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(\[])")
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[A-Z\"'(\[])")
+_BREAK = re.compile(r"\s*(?:[-+*•#|>]|\d+[.)]\s|$)")
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _DATE = re.compile(
     r"\b\d{4}[-/.]\d{1,2}[-/.]\d{1,2}\b|\b\d{1,2}[./-]\d{1,2}[./-]\d{4}\b|\b\d{4}-\d\d\b"
-    r"|\b\d{1,2}\.?\s+(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?,?\s+\d{4}\b"
-    r"|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?\s+\d{1,2},?\s+\d{4}\b",
+    rf"|\b\d{{1,2}}\.?\s+{_MONTH},?\s+\d{{4}}\b|\b{_MONTH}\s+\d{{1,2}},?\s+\d{{4}}\b",
     re.I,
 )
 _FIGURE = re.compile(
-    r"(?<![\w])(?<![\w][\-./:,'])"
-    r"[-+\u2212]?\s?[€$£¥₹]?\s?[-+\u2212]?"
-    r"(?:[1-9]\d{0,2}(?:[,'’\u00a0\u202f\u2009]\d{3})+(?:[.]\d+)?|[1-9]\d{0,2}(?:\.\d{3})+,\d+|\d+[.,]\d+|\d+)"
-    r"(?!\w|[-./:]\d)",
+    r"(?<!\w)(?<!\w[\-./:,'])[-+\u2212]?(?:[€$£¥₹]\s?)?[-+\u2212]?"
+    r"(?:[1-9]\d{0,2}(?:[,'’\u00a0\u202f\u2009]\d{3})+(?:\.\d+)?|[1-9]\d{0,2}(?:\.\d{3})+,\d+|\d+[.,]\d+|\d+)"
+    rf"(?=(?:{CODES})\b|(?!\w|[-./:]\d))",
     re.I,
 )
-
-
-def _clean(text: str) -> str:
-    return re.sub(r"\*+|`|__", "", text)
 
 
 def figures(text: str) -> list[float]:
     """The numbers that a piece of text states, in order."""
-    text = _DATE.sub(" ", _clean(text))
-    out = []
-    for m in _FIGURE.finditer(text):
-        value = number(m.group(0))
-        if value is not None:
-            out.append(value)
-    return out
+    text = re.sub(r"(?m)^\s*(?:[-+*•]|\d+[.)])\s+", " ", _DATE.sub(" ", clean(text)))
+    return [v for m in _FIGURE.finditer(text) if (v := number(m.group(0))) is not None]
 
 
-def _label_at(text: str, label: str) -> re.Match[str] | None:
-    words = [re.escape(w) for w in _clean(label).split()]
+def clean(text: str) -> str:
+    """Text without Markdown's emphasis."""
+    return re.sub(r"(?<!^)\*+|^\*\*+|`|__", "", text, flags=re.M)
+
+
+def _at(text: str, label: str) -> re.Match[str] | None:
+    words = [re.escape(w) for w in clean(label).split()]
     return re.search(r"(?<!\w)" + r"\s+".join(words) + r"(?!\w)", text, re.I) if words else None
 
 
-def figures_near(text: str, label: str) -> list[float]:
-    """The different figures of all statements about a label."""
-    out: list[float] = []
-    for statement in _statements(_clean(text), label):
-        out += [v for v in figures(statement) if v not in out]
-    return out
-
-
-def _statements(text: str, label: str) -> list[str]:
-    """What is said about a label, without the label itself."""
-    lines = text.split("\n")
+def places(text: str, label: str) -> list[str]:
+    """Lines and sentences that hold the label, without it."""
+    lines = clean(text).split("\n")
     out = []
-    for i, line in enumerate(lines):
-        for sentence in _SENTENCE.split(line):
-            if m := _label_at(sentence, label):
-                rest = sentence[: m.start()] + " " + sentence[m.end() :]
-                out.append(rest if figures(rest) else rest + " " + _next_lines(lines, i))
-    if not out:  # the label itself may be broken over two lines
-        for paragraph in re.split(r"\n\s*\n", text):
-            for sentence in _SENTENCE.split(" ".join(paragraph.split())):
-                if m := _label_at(sentence, label):
-                    out.append(sentence[: m.start()] + " " + sentence[m.end() :])
-    return out
+    for place in [*lines, *_sentences(lines)]:
+        if m := _at(place, label):
+            out.append(place[: m.start()] + " ; " + place[m.end() :])
+    return list(dict.fromkeys(out))
 
 
-def _next_lines(lines: Sequence[str], i: int) -> str:
-    """The rest of a sentence that began on line `i`; a list item, table row or heading ends it."""
-    taken: list[str] = []
-    if re.search(r"[.!?|]\s*$", lines[i]):
-        return ""
-    for line in lines[i + 1 : i + 4]:
-        if not line.strip() or re.match(r"\s*(?:[-+#|]|\d+[.)]\s)", line):
-            break
-        first, *more = _SENTENCE.split(line)
-        taken.append(first)
-        if more or re.search(r"[.!?]\s*$", first):
-            break
-    return " ".join(taken)
+def _sentences(lines: Sequence[str]) -> list[str]:
+    blocks: list[list[str]] = [[]]
+    for line in lines:
+        last = blocks[-1][-1] if blocks[-1] else ""
+        new_item = _BREAK.match(line) or (figures(last) and re.match(r"\s*[A-Z]", line))
+        if new_item or re.match(r"\s*[#|]", last):
+            blocks.append([])
+        blocks[-1].append(line)
+    return [s for block in blocks if len(block) > 1 for s in _SENTENCE.split(" ".join(" ".join(block).split()))]
+
+
+def figures_near(text: str, label: str) -> list[float]:
+    """The different figures near a label, of all places that do not hold too many."""
+    found = [dict.fromkeys(figures(place)) for place in places(text, label)]
+    return list(dict.fromkeys(v for values in found if len(values) <= MAX_FIGURES for v in values))
 
 
 def figure_near(text: str, label: str, expected: Any, *, tolerance: float = 0.0) -> Result:
-    """The text states the expected value near its label. A value that is no number is looked for as words."""
+    """The text states the expected value near its label. A date is looked for as a date, text as words."""
     value = scalar(expected)
-    statements = _statements(_clean(text), label)
-    if not statements:
+    near = places(text, label)
+    if not near:
         return 0.0, f"nothing is said about {label!r}"
-    if number(value) is None or date(value) is not None:
-        return _words_near(statements, label, value)
+    if is_empty(value) or isinstance(value, bool) or date(value) or number(value) is None:
+        return _words_near(near, label, value)
     found = figures_near(text, label)
-    if len(found) > MAX_FIGURES:
-        return 0.0, f"{len(found)} different figures stand beside {label!r}; one is asked for"
     if any(same_number(f, value, tolerance) for f in found):
         return RIGHT
+    if not found and any(figures(place) for place in near):
+        return 0.0, f"more than {MAX_FIGURES} figures stand beside {label!r}; one is asked for"
     return 0.0, f"the figure beside {label!r} is {shown(found) if found else 'missing'}, which is not right"
 
 
-def _words_near(statements: Sequence[str], label: str, value: Any) -> Result:
-    if is_empty(value):
-        return 0.0, f"{label!r} has no expected value"
+def _words_near(near: Sequence[str], label: str, value: Any) -> Result:
     day = date(value)
-    for statement in statements:
-        if _label_at(statement, plain(value)):
+    for place in near:
+        if day and any(day in dates(m.group(0)) for m in _DATE.finditer(place)):
             return RIGHT
-        if day and any(date(m.group(0)) == day for m in _DATE.finditer(statement)):
+        if not is_empty(value) and _at(place, plain(value)):
             return RIGHT
     return 0.0, f"what is said about {label!r} is not right"
 

@@ -24,7 +24,7 @@ def edited(
     tolerance: float = 0.0,
     kind: str | None = None,
 ) -> Result:
-    """`column` holds `value` in the rows whose key `rows` lists, and in no other row that did not hold it before.
+    """`column` holds `value` in the rows whose key `rows` lists, and is as before in every other row.
 
     `value` is a scalar, or a Table with the key and a column of that name: one value for each row.
     """
@@ -37,17 +37,12 @@ def edited(
     for k in listed:
         if not after.get(k) or not all(same(c, given[k], kind, tolerance) for c in after[k]):
             wrong.append(_name(k))
-    if len(set(given.values())) == 1:
-        only = next(iter(given.values()))
-        for k, cells in after.items():
-            if k not in given and any(same(c, only, kind, tolerance) for c in cells):
-                old = before.get(k, [])
-                if not old or not any(same(c, only, kind, tolerance) for c in old):
-                    spilled.append(_name(k))
-    if not listed:
-        return RIGHT if not spilled else (0.0, f"{column} was set in rows it should not: {shown(spilled)}")
+    for k, cells in after.items():
+        old = before.get(k, [])
+        if k not in given and (len(old) != len(cells) or not all(map(untouched, cells, old))):
+            spilled.append(_name(k))
     parts = [f"{column} is not right in {len(wrong)} of {len(listed)} rows ({shown(wrong)})"] if wrong else []
-    parts += [f"{column} was set in {len(spilled)} other rows ({shown(spilled)})"] if spilled else []
+    parts += [f"{column} changed in {len(spilled)} other rows ({shown(spilled)})"] if spilled else []
     return share(len(listed) - len(wrong), len(listed) + len(spilled), f"{end.name}: {'; '.join(parts)}")
 
 
@@ -155,10 +150,12 @@ def _filled(lines: list[list[Cell]]) -> dict[tuple[int, int], Cell]:
 
 
 def protected(ev: Evidence, paths: Sequence[str]) -> Result:
-    """These files are byte for byte as at the start (absent files stay absent)."""
+    """These files are byte for byte as at the start."""
     changed = []
     for path in paths:
         was = _bytes(ev.start(path))
+        if was is None:
+            continue
         try:
             now = _bytes(ev.end(path))
         except Unreadable as reason:

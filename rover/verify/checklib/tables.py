@@ -24,7 +24,7 @@ def every(*results: Result) -> Result:
 
 def share(right: int, total: int, reason: str) -> Result:
     """`right` of `total`: 1.0 exactly when they are equal, never rounded up to it."""
-    return (1.0, RIGHT[1]) if right == total else (right / total, reason)
+    return RIGHT if right == total else (right / total, reason)
 
 
 def shown(values: Sequence[object], limit: int = 3) -> str:
@@ -79,25 +79,25 @@ def rows_match(
 ) -> Result:
     """The keys found are exactly the keys expected: none missing, none twice, none extra."""
     how = kinds(expected, key, kind)
-    want = dict(zip(keys(expected, key, how), expected.pick(key), strict=True))
-    have = Counter(keys(found, key, how))
-    raw = dict(zip(keys(found, key, how), found.pick(key), strict=True))
-    missing = [want[k] for k in want if k not in have]
-    twice = [want[k] for k in want if have[k] > 1]
-    extra = [raw[k] for k in have if k not in want]
-    surplus = sum(n for k, n in have.items() if k not in want) + sum(have[k] - 1 for k in want if have[k] > 1)
+    names = dict(zip(keys(found, key, how), found.pick(key), strict=True))
+    names |= dict(zip(keys(expected, key, how), expected.pick(key), strict=True))
+    good, total, reason = counted(Counter(keys(found, key, how)), Counter(keys(expected, key, how)), names)
+    return share(good, total, f"{found.name}: {reason}")
+
+
+def counted(have: Counter[Key], want: Counter[Key], names: Mapping[Key, object]) -> tuple[int, int, str]:
+    """(right, total, reason) of two multisets; what is too much counts in the total. Empty ones are right."""
+    missing, extra = want - have, have - want
+    twice = [names[k] for k in extra if k in want]
+    other = [names[k] for k in extra if k not in want]
     parts = []
     if missing:
-        parts.append(f"{len(missing)} of {len(want)} rows missing: {shown(missing)}")
+        parts.append(f"{missing.total()} of {want.total()} missing: {shown([names[k] for k in missing])}")
     if twice:
-        parts.append(f"row given more than once: {shown(twice)}")
-    if extra:
-        parts.append(f"{surplus} row(s) too many: {shown(extra)}")
-    good = len(want) - len(missing) - len(twice)
-    total = max(1, len(want) + surplus)
-    if not want and not have:
-        return RIGHT
-    return share(good, total, f"{found.name}: " + "; ".join(parts))
+        parts.append(f"given more than once: {shown(twice)}")
+    if other:
+        parts.append(f"{sum(n for k, n in extra.items() if k not in want)} too many: {shown(other)}")
+    return want.total() - missing.total(), want.total() + extra.total(), "; ".join(parts)
 
 
 def cells_match(
@@ -132,10 +132,8 @@ def cells_match(
 
 
 def in_order(found: Table, column: str, *, descending: bool = False, kind: str | None = None) -> Result:
-    """Rows are sorted by the column, ties in any order. A table without rows is in no order."""
-    cells = found.column(column)
-    if not cells:
-        return 0.0, f"{found.name} has no rows"
+    """Rows are sorted by the column, ties in any order; empty cells are passed over."""
+    cells = [c for c in found.column(column) if not is_empty(c)]
     values = [_rank(c, kind or _column_kind(cells)) for c in cells]
     if None in values:
         bad = cells[values.index(None)]
