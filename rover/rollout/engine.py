@@ -110,7 +110,7 @@ class Engine:
         for env in {id(r.env): r.env for r in requests}.values():
             offered(env.harness.tools)  # a package that names no tool is bad input, before anything runs
         ids = [rollout_id(r.key(self.runtime_id)) for r in requests]
-        jobs = {key: request for key, request in reversed(list(zip(ids, requests, strict=True)))}
+        jobs = dict(zip(reversed(ids), reversed(requests), strict=True))
         order = list(dict.fromkeys(ids))
         done: dict[str, tuple[RolloutResult, Verdict | None]] = {}
         with _Keeper(self.evidence, self._clock) as keeper:
