@@ -56,6 +56,8 @@ class Draft:
     alternatives: tuple[Mutation, ...] = ()
     #: files that the family makes itself (path in the workspace -> bytes); the others are source files
     own: Mapping[str, bytes] = field(default_factory=dict)
+    #: anchor id -> least and most rows that make a task worth while; others need at least one row
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     capabilities: tuple[str, ...] = ()
     clock: str | None = None
 
@@ -87,25 +89,34 @@ _SEAL = object()
 
 @dataclass(frozen=True, slots=True, init=False)
 class FrozenContract:
-    """A draft whose contract can no longer change. Made by `freeze` alone, before any reference is read."""
+    """A contract and its request, which can no longer change. Made by `freeze` or `stored` alone."""
 
-    draft: Draft
+    contract: Contract
+    instruction: str
     digest: str
 
-    def __init__(self, draft: Draft, seal: object) -> None:
+    def __init__(self, contract: Contract, instruction: str, seal: object) -> None:
         if seal is not _SEAL:
             raise TypeError("a contract is frozen by freeze(draft), not made")
-        object.__setattr__(self, "draft", draft)
-        object.__setattr__(self, "digest", digest(draft.contract.model_dump(mode="json")))
+        object.__setattr__(self, "contract", contract)
+        object.__setattr__(self, "instruction", instruction)
+        object.__setattr__(self, "digest", _digest(contract, instruction))
 
-    def revised(self, draft: Draft) -> FrozenContract:
-        """The same contract with other cases or checks. A draft with another contract is refused."""
-        new = FrozenContract(draft, _SEAL)
-        if new.digest != self.digest or draft.instruction != self.draft.instruction:
+    def check(self, contract: Contract, instruction: str) -> None:
+        """ValueError unless these are the frozen ones: a revision may change checks and cases only."""
+        if _digest(contract, instruction) != self.digest:
             raise ValueError("the contract is frozen: a revision may change checks and cases only")
-        return new
+
+
+def _digest(contract: Contract, instruction: str) -> str:
+    return digest([contract.model_dump(mode="json"), instruction])
 
 
 def freeze(draft: Draft) -> FrozenContract:
-    """Fix the contract of a draft."""
-    return FrozenContract(draft, _SEAL)
+    """Fix the contract of a draft, before any reference state exists."""
+    return FrozenContract(draft.contract, draft.instruction, _SEAL)
+
+
+def stored(contract: Contract, instruction: str) -> FrozenContract:
+    """The contract of a stored package version, as it is."""
+    return FrozenContract(contract, instruction, _SEAL)
