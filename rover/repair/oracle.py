@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rover_store.errors import SandboxError
-from rover_store.ids import digest
+from rover_store.ids import blob_id, digest
 from rover_store.records import Contract, Query, Requirement
 
 if TYPE_CHECKING:
     from rover.rollout.engine import Engine
+    from rover.rollout.records import RolloutResult
 
 Files = Mapping[str, bytes]
 
@@ -25,11 +26,33 @@ class ContractUnanswerable(Exception):  # noqa: N818  # a fact about a candidate
 
 
 @dataclass(frozen=True, slots=True)
-class EndState:
-    """What a run left: its files and its last message."""
+class State:
+    """An end state as it differs from the start. Links are named, never followed."""
 
-    files: Files
+    changed: Mapping[str, bytes]
+    removed: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
     message: str = ""
+
+    @property
+    def key(self) -> str:
+        changed = {path: blob_id(data) for path, data in self.changed.items()}
+        return digest([changed, sorted(self.removed), sorted(self.links), self.message])
+
+
+def state_of(start: Files, end: Files, message: str = "") -> State:
+    """The state of plain files in memory."""
+    changed = {path: data for path, data in end.items() if start.get(path) != data}
+    return State(changed, tuple(sorted(set(start) - set(end))), message=message)
+
+
+def state_after(start: Files, result: RolloutResult) -> State:
+    """The state that a rollout left; only what it changed is read."""
+    before = {path: blob_id(data) for path, data in start.items()}
+    end = result.end
+    changed = {path: end[path] for path in end if end.manifest[path].id != before.get(path)}
+    gone = set(before) - set(end)
+    return State(changed, tuple(sorted(gone)), end.links, result.trajectory.final_message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +115,24 @@ class Oracle:
                 raise ContractUnanswerable(f"{name.partition(':')[0]}: {table['error']}")
         return dict(result.value)
 
-    def judge(self, states: Sequence[EndState]) -> list[Opinion]:
+    def judge(self, states: Sequence[State]) -> list[Opinion]:
         """One opinion for each state. States that were judged before are not judged again."""
-        keys = [self._key(state) for state in states]
+        keys = [state.key for state in states]
         new = {k: s for k, s in zip(keys, states, strict=True) if k not in self._known}
         if new:
-            for key, opinion in zip(new, self._judge(list(new.values())), strict=True):
-                self._known[key] = opinion
+            found = self._judge(list(new.values()))
+            self._known.update(zip(new, found, strict=True))
         return [self._known[key] for key in keys]
 
-    def _judge(self, states: list[EndState]) -> list[Opinion]:
-        answers = self.answers()
+    def _judge(self, states: list[State]) -> list[Opinion]:
         files = {f"start/{p}": d for p, d in self._start.items()}
         for number, state in enumerate(states):
-            files.update({f"end/{number}/{p}": d for p, d in state.files.items()})
-        job = {"contract": self._plain, "answers": answers, "messages": [s.message for s in states]}
+            files.update({f"end/{number}/{p}": d for p, d in state.changed.items()})
+        job = {
+            "contract": self._plain,
+            "answers": self.answers(),
+            "states": [{"removed": s.removed, "links": s.links, "message": s.message} for s in states],
+        }
         result = self._engine.call("rover.repair.oracle_inside:judge_many", job, files)
         if result.breach or result.error:
             if len(states) > 1:  # one hostile state must not cost the others their opinion
@@ -126,8 +152,3 @@ class Oracle:
             raise SandboxError(f"the oracle failed: {why}")
         ids = [r.id for r in self._contract.requirements]
         return Opinion(dict.fromkeys(ids, False), dict.fromkeys(ids, f"reading it broke the {why} limit"))
-
-    def _key(self, state: EndState) -> str:
-        from rover.rollout.env import tree_of
-
-        return digest([tree_of(state.files), state.message])

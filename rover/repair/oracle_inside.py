@@ -7,6 +7,7 @@ tables derived by the second engine; the box holds `start/...` and `end/...` bel
 from __future__ import annotations
 
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -28,6 +29,7 @@ class Case:
         self.contract: Json = job["contract"]
         self.answers: Json = job["answers"]
         self.message: str = job.get("message", "")
+        self.links: list[str] = job.get("links", [])
         self.requirement = requirement
         self.rule: Json = requirement["rule"]
         self.same: Json = self.contract.get("same", {})
@@ -250,7 +252,7 @@ def protected_rule(case: Case) -> Found:
 
 
 def no_extra_rule(case: Case) -> Found:
-    before, after = _listing(case.start), _listing(case.end)
+    before, after = _listing(case.start), _listing(case.end) | set(case.links)
     allowed = {d["path"] for d in case.contract["deliverables"]}
     extra = sorted(after - before - allowed)
     gone = sorted(before - after)
@@ -299,12 +301,22 @@ def judge(job: Json) -> dict[str, Any]:
 
 
 def judge_many(job: Json) -> list[dict[str, Any]]:
-    """Entry point for several end states of one start: each lies below `end/N`."""
+    """Entry point for several end states of one start: what each changed lies below `end/N`."""
     out = []
-    for number, message in enumerate(job["messages"]):
-        one = dict(job, message=message, at=number)
-        out.append(judge(one))
+    for number, state in enumerate(job["states"]):
+        _complete(Path("start"), Path("end") / str(number), set(state["removed"]) | set(state["links"]))
+        out.append(judge(dict(job, message=state["message"], links=state["links"], at=number)))
     return out
+
+
+def _complete(start: Path, end: Path, absent: set[str]) -> None:
+    """Fill an end state up with what it shares with the start."""
+    for name in _listing(start) - absent:
+        target = end / name
+        if target.exists():
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(start / name, target)
 
 
 def _listing(root: Path) -> set[str]:

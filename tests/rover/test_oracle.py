@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rover.repair import oracle_text
-from rover.repair.oracle_inside import judge
+from rover.repair.oracle_inside import judge, judge_many
 from rover.repair.oracle_values import equal, number
 
 SALES = "id,region,amount,status\n1,North,10.50,open\n2,South,20,open\n3,North,1.25,closed\n"
@@ -280,3 +280,27 @@ def test_equal_by_type() -> None:
     assert not equal("", 0, {"type": "number"}, {})
     assert equal(7.0, "7", {"type": "text"}, {})
     assert not equal("1,234", 1234, {"type": "number"}, {"number_format": True})
+
+
+def test_many_states_of_one_start(bench: Bench) -> None:
+    contract = {
+        "deliverables": [{"id": "d", "path": "out.csv", "type": "csv", "columns": COLUMNS, "key": ["region"]}],
+        "requirements": [
+            {"id": "made", "deliverable": "d", "rule": {"kind": "format"}},
+            {"id": "kept", "rule": {"kind": "protected", "paths": ["sales.csv"]}},
+            {"id": "alone", "rule": {"kind": "no_extra"}},
+        ],
+        "givens": [],
+    }
+    for path in sorted((bench.root / "end").iterdir()):
+        path.unlink()
+    bench.put("end/1/out.csv", "region,total\nNorth,1\n")
+    quiet: dict[str, Any] = {"removed": [], "links": [], "message": ""}
+    states = [quiet, quiet, dict(quiet, removed=["sales.csv"]), dict(quiet, links=["out.csv"])]
+    found = judge_many({"contract": contract, "answers": {}, "states": states})
+    assert [{k: v["ok"] for k, v in one.items()} for one in found] == [
+        {"made": False, "kept": True, "alone": True},
+        {"made": True, "kept": True, "alone": True},
+        {"made": False, "kept": False, "alone": False},
+        {"made": False, "kept": True, "alone": True},
+    ]

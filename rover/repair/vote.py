@@ -1,0 +1,126 @@
+"""The intent of a package that never was admitted: what most of its own parts agree on.
+
+Requirement by requirement, instruction, contract, reference and criteria vote between two readings: it is
+demanded as the contract says, or it is not. What fits both readings has no vote, silence counts against a
+demand, a tie is undecided and a person decides. The path of a deliverable is voted on in the same way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from rover.diagnose.demands import givens_used, states
+from rover.repair.intent import Intent
+from rover.repair.oracle import Opinion
+from rover.rollout.env import Env
+from rover_store.records import Contract, Deliverable, Requirement
+
+_GUARD = re.compile(
+    r"\b(?:other|else|only|unchanged|untouched|protected|as (?:it|they) (?:is|are)|do not|don't|must not|never"
+    r"|leave|keep|without)\b",
+    re.IGNORECASE,
+)
+_FILE = re.compile(r"(?<![\w/.-])[\w][\w./-]*\.(?:csv|tsv|xlsx|jsonl|json|md|txt)(?!\w)")
+
+
+def by_vote(env: Env, reference: Opinion | None, start: Opinion | None) -> Intent:
+    """The reading with strictly most votes.
+
+    `reference` and `start`: what the oracle holds of the reference state and of the start state under the
+    contract; None where the package has no reference or the contract cannot be evaluated.
+    """
+    contract, undecided, notes = _paths(env)
+    kept: list[Requirement] = []
+    for requirement in contract.requirements:
+        balance = _balance(env, requirement, reference, start)
+        if balance == 0:
+            undecided.append(requirement.id)
+        if balance < 0:
+            notes.append(f"{requirement.id} is outvoted and not demanded")
+        else:
+            kept.append(requirement)
+    frozen = contract.model_copy(update={"requirements": tuple(kept)})
+    return Intent(frozen, env.instruction, "vote", undecided=tuple(undecided), notes=tuple(notes))
+
+
+def _balance(env: Env, requirement: Requirement, reference: Opinion | None, start: Opinion | None) -> int:
+    """Votes for the demand less votes against it; the contract's own is the first."""
+    scored = any(c.requirement == requirement.id and c.weight > 0 for c in env.verifier.criteria)
+    votes = 1 + (1 if _stated(env, requirement) else -1) + (1 if scored else -1)
+    if reference is not None and requirement.id in reference.satisfied:
+        if not reference.satisfied[requirement.id]:
+            votes -= 1
+        elif start is None or not start.satisfied.get(requirement.id, False):
+            votes += 1  # a state that holds at the start as well fits both readings
+    return votes
+
+
+def _stated(env: Env, requirement: Requirement) -> bool:
+    """Whether the request, with the files it cites, asks for this."""
+    text = "\n".join([env.instruction, *_cited(env)])
+    rule = requirement.rule
+    if rule.kind in ("protected", "no_extra", "rest"):
+        return _GUARD.search(text) is not None
+    words = [getattr(rule, name) for name in ("column", "field", "label") if hasattr(rule, name)]
+    words += [PurePosixPath(p).name for p in getattr(rule, "paths", ())]
+    used = givens_used(Contract(requirements=(requirement,)))
+    if any(not states(text, g.value) for g in env.contract.givens if g.name in used):
+        return False
+    target = next((d for d in env.contract.deliverables if d.id == requirement.deliverable), None)
+    if target is not None:
+        words += [c.name for c in target.columns] if rule.kind == "format" else []
+        if not any(PurePosixPath(path).suffix == PurePosixPath(target.path).suffix for path in _FILE.findall(text)):
+            return False
+    return all(_says(text, str(word)) for word in words)
+
+
+def _cited(env: Env) -> Iterator[str]:
+    """Text files of the workspace that the request names."""
+    for path, data in env.start.items():
+        if PurePosixPath(path).suffix in (".md", ".txt") and _says(env.instruction, PurePosixPath(path).name):
+            yield data.decode("utf-8", "replace")
+
+
+def _paths(env: Env) -> tuple[Contract, list[str], list[str]]:
+    """The contract with each deliverable at the path that most parts name; ties and changes by name."""
+    undecided: list[str] = []
+    notes: list[str] = []
+    chosen: list[Deliverable] = []
+    for deliverable in env.contract.deliverables:
+        votes = Counter(path for path in _ballots(env, deliverable) if path)
+        best = votes.most_common()
+        top = [path for path, count in best if count == best[0][1]]
+        if len(top) > 1:
+            undecided.append(f"the path of {deliverable.id}")
+        path = deliverable.path if deliverable.path in top else top[0]
+        if path != deliverable.path:
+            notes.append(f"{deliverable.id} is {path}, not {deliverable.path}")
+        chosen.append(deliverable.model_copy(update={"path": path}))
+    return env.contract.model_copy(update={"deliverables": tuple(chosen)}), undecided, notes
+
+
+def _ballots(env: Env, deliverable: Deliverable) -> Iterator[str | None]:
+    """One path (or no vote) each from contract, instruction, criteria and reference."""
+    suffix = PurePosixPath(deliverable.path).suffix
+    others = {d.path for d in env.contract.deliverables if d.id != deliverable.id}
+
+    def only(paths: set[str]) -> str | None:
+        fitting = {p for p in paths if PurePosixPath(p).suffix == suffix and p not in others}
+        if deliverable.in_place:
+            fitting &= set(env.start)
+        else:
+            fitting -= set(env.start)
+        return fitting.pop() if len(fitting) == 1 else None
+
+    mine = {r.id for r in env.contract.requirements if r.deliverable == deliverable.id}
+    yield deliverable.path
+    yield only(set(_FILE.findall(env.instruction)))
+    yield only({p for c in env.verifier.criteria if c.requirement in mine for p in c.paths})
+    yield only({c.path for c in env.reference.changes if not c.deleted})
+
+
+def _says(text: str, word: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(word.casefold())}(?!\w)", text.casefold()) is not None
