@@ -15,7 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
 from rover.harness.loop import Job, Played, Stopped, play
-from rover.harness.manifest import Manifest, of_files
+from rover.harness.manifest import of_files
 from rover.harness.tools.specs import offered
 from rover.policy.protocol import Session
 from rover.rollout import grading
@@ -31,7 +31,9 @@ from rover.rollout.records import (
     rollout_id,
 )
 from rover.sandbox.protocol import CallResult, Files, Runtime
+from rover.verify.grade import Graded, grade
 from rover_store.errors import SandboxError
+from rover_store.evidence import Recorded
 from rover_store.records import Trajectory, Verdict
 
 T = TypeVar("T")
@@ -62,6 +64,7 @@ class Engine:
         self._sessions: set[Session] = set()
         self._stopping = threading.Event()
         self._states: dict[tuple[str, str], Verdict] = {}
+        self._kept: set[str] = set()
 
     def __enter__(self) -> Engine:
         return self
@@ -113,7 +116,7 @@ class Engine:
         jobs = dict(zip(reversed(ids), reversed(requests), strict=True))
         order = list(dict.fromkeys(ids))
         done: dict[str, tuple[RolloutResult, Verdict | None]] = {}
-        with _Keeper(self.evidence, self._clock) as keeper:
+        with _Keeper(self.evidence, self._clock, self._kept) as keeper:
 
             def finish(number: int, found: tuple[RolloutResult, Verdict | None]) -> None:
                 done[order[number]] = found
@@ -138,7 +141,7 @@ class Engine:
             blobs = _Both(played.blobs, _by_id(env))
             result = RolloutResult(key, played.trajectory, EndState(played.end, blobs.read), False)
             if played.trajectory.end != "infra_error":
-                keeper.rollout(played.trajectory, blobs, played.trees)
+                keeper.rollout(played, blobs)
         return result, self._verdict(result, env, keeper) if graded else None
 
     def _play(self, env: Env, request: RolloutRequest) -> Played:
@@ -192,7 +195,7 @@ class Engine:
         """A verdict for each pair, in order; from the evidence where it holds one."""
         todo = list(pairs)
         done: dict[int, Verdict] = {}
-        with _Keeper(self.evidence, self._clock) as keeper:
+        with _Keeper(self.evidence, self._clock, self._kept) as keeper:
             work = [lambda r=result, e=env: self._verdict(r, e, keeper) for result, env in todo]
             self._each(work, done.__setitem__, stop)
         return [done[number] for number in range(len(todo))]
@@ -207,43 +210,34 @@ class Engine:
         verdict = self._judge(
             env,
             rollout=result.id,
-            end=result.end,
-            message=result.trajectory.final_message,
-            rollout_end=result.trajectory.end,
+            graded=grading.of_rollout(result, env),
         )
         if verdict.outcome != "infra_error":
             keeper.verdict(verdict)
         return verdict
 
-    def grade_state(
-        self, env: Env, end: Files, final_message: str = "", *, with_reference: bool = False
-    ) -> Verdict:
-        """The verdict of a bare end state: the start, a negative, an alternative. Kept in memory only."""
-        rollout = grading.state_id(env, tree_of(end), final_message, with_reference)
+    def grade_state(self, env: Env, end: Files, final_message: str = "") -> Verdict:
+        """The verdict of a bare end state: the start, the reference, a negative. Kept in memory only."""
+        rollout = grading.state_id(env, tree_of(end), final_message)
         key = (rollout, env.verifier_id)
         if key not in self._states:
-            self._states[key] = self._judge(
-                env,
-                rollout=rollout,
-                end=end,
-                message=final_message,
-                rollout_end="completed",
-                with_reference=with_reference,
-            )
+            graded = Graded(env.start, end, final_message)
+            self._states[key] = self._judge(env, rollout=rollout, graded=graded)
         return self._states[key]
 
-    def _judge(self, env: Env, **what: Any) -> Verdict:
+    def _judge(self, env: Env, rollout: str, graded: Graded) -> Verdict:
         """Grade; a crash of the verifier or the box is tried once more in another box."""
         verdict: Verdict | None = None
         for _ in range(grading.TRIES):
             try:
                 with self._boxes.box({}) as box:
-                    verdict = grading.judge(box, env, runtime=self.runtime_id, **what)
+                    judgement = grade(box, env.verifier, env.verifier_files, graded)
+                verdict = judgement.verdict(rollout, env.verifier_id, self.runtime_id)
             except SandboxError as error:
                 if self._stopping.is_set():
                     raise Stopped from None
                 verdict = Verdict(
-                    rollout=what["rollout"],
+                    rollout=rollout,
                     verifier=env.verifier_id,
                     outcome="infra_error",
                     reason=f"SandboxError: {error.message}",
@@ -295,14 +289,17 @@ class Engine:
 
 
 class _Keeper:
-    """Gathers finished work and puts it into the evidence in batches, the last one when the block ends."""
+    """Gathers finished work and puts it into the evidence in batches, the last one when the block ends.
 
-    def __init__(self, evidence: Evidence, clock: Callable[[], float]) -> None:
+    `kept` are ids of blobs that were put before: they need not be handed in again.
+    """
+
+    def __init__(self, evidence: Evidence, clock: Callable[[], float], kept: set[str]) -> None:
         self._evidence = evidence
         self._clock = clock
+        self._kept = kept
         self._lock = threading.Lock()
-        self._rollouts: list[tuple[Trajectory, Mapping[str, bytes]]] = []
-        self._trees: dict[str, Manifest] = {}
+        self._rollouts: list[Recorded] = []
         self._verdicts: list[Verdict] = []
         self._last = clock()
 
@@ -313,11 +310,11 @@ class _Keeper:
         with self._lock:
             self._put()
 
-    def rollout(self, trajectory: Trajectory, blobs: _Both, trees: Mapping[str, Manifest]) -> None:
-        ids = {item.id for manifest in trees.values() for item in manifest.values()}
+    def rollout(self, played: Played, blobs: _Both) -> None:
+        ids = {item.id for manifest in played.trees.values() for item in manifest.values()}
         with self._lock:
-            self._rollouts.append((trajectory, {i: blobs.read(i) for i in sorted(ids)}))
-            self._trees.update(trees)
+            new = {i: blobs.read(i) for i in sorted(ids - self._kept)}
+            self._rollouts.append(Recorded(played.trajectory, new, played.trees))
             self._maybe_put()
 
     def verdict(self, verdict: Verdict) -> None:
@@ -331,10 +328,11 @@ class _Keeper:
             self._put()
 
     def _put(self) -> None:
-        rollouts, verdicts, trees = self._rollouts, self._verdicts, self._trees
-        self._rollouts, self._verdicts, self._trees = [], [], {}
+        rollouts, verdicts = self._rollouts, self._verdicts
+        self._rollouts, self._verdicts = [], []
         if rollouts or verdicts:
-            self._evidence.put(rollouts, verdicts, trees)
+            self._evidence.put(rollouts, verdicts)
+            self._kept.update(*(recorded.blobs for recorded in rollouts))
         self._last = self._clock()
 
 

@@ -1,12 +1,10 @@
-"""A verdict for an end state: what can be known without running a check, and the call of the verifier."""
+"""What of a rollout is handed to the verifier, and verdicts that need none."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from rover.rollout.env import Env, without_reference
+from rover.rollout.env import Env
 from rover.rollout.records import RolloutResult
-from rover.sandbox.protocol import Files, Sandbox
+from rover.verify.grade import Graded
 from rover_store.ids import digest
 from rover_store.records import Verdict
 
@@ -27,26 +25,19 @@ def verdict_without_grading(result: RolloutResult, env: Env, runtime: str) -> Ve
     )
 
 
-def state_id(env: Env, tree: str, message: str, with_reference: bool) -> str:
+def of_rollout(result: RolloutResult, env: Env) -> Graded:
+    """The evidence of a rollout: its end state, with what is no plain file apart."""
+    links = dict.fromkeys(result.end.links, "is a link, not a file")
+    return Graded(
+        start=env.start,
+        end=result.end,
+        message=result.trajectory.final_message,
+        irregular={**result.trajectory.irregular, **links},
+        rollout_end=result.trajectory.end,
+        error=result.trajectory.error,
+    )
+
+
+def state_id(env: Env, tree: str, message: str) -> str:
     """What a bare end state is called in place of a rollout: equal states of equal tasks are graded once."""
-    parts = [env.context_id, env.task_id, env.start_tree, tree, message, with_reference]
-    return digest({"state": parts})
-
-
-def judge(
-    box: Sandbox,
-    env: Env,
-    *,
-    rollout: str,
-    end: Files,
-    message: str,
-    rollout_end: str,
-    runtime: str,
-    with_reference: bool = False,
-    links: Mapping[str, str] | None = None,
-) -> Verdict:
-    """Grade one end state in a box. SandboxError passes through."""
-    files = env.verifier_files if with_reference else without_reference(env.verifier_files)
-    from rover.verify.grade import grade
-
-    raise NotImplementedError((box, rollout, end, message, rollout_end, runtime, links, files, grade))
+    return digest({"state": [env.context_id, env.task_id, env.start_tree, tree, message]})
