@@ -1,0 +1,25 @@
+"""How commands open the store: --store, ROVER_STORE or the nearest folder above, with the clock of the caller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rover.cli.output import now
+
+if TYPE_CHECKING:
+    from rover_store.store import Store
+
+
+def open_store() -> Store:
+    """The store of this call."""
+    from rover_store.store import Store
+
+    return Store.open(None, clock=now)
+
+
+def command_line() -> str:
+    """The command as typed, for the operation log. A line break in a word becomes a space."""
+    import shlex
+    import sys
+
+    return " ".join(shlex.join(["rover", *sys.argv[1:]]).split())[:500]
