@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Files = Mapping[str, bytes]
 
 
-class ContractUnanswerable(Exception):  # noqa: N818  # a fact about a candidate, not an error of rover
+class ContractUnanswerable(Exception):  # a fact about a candidate, not an error of rover
     """The frozen contract cannot be evaluated on this context: a source is missing or has another shape."""
 
 

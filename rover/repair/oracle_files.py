@@ -13,7 +13,7 @@ Spec = Mapping[str, Any]
 _LIMIT = 64 << 20
 
 
-class Unreadable(Exception):  # noqa: N818  # a finding about a deliverable, not an error of the oracle
+class Unreadable(Exception):  # a finding about a deliverable, not an error of the oracle
     """A deliverable that cannot be read, with why."""
 
 

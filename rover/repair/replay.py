@@ -1,0 +1,125 @@
+"""Matched replay: every candidate under the same policies, budgets and seeds.
+
+The policies are functions of the candidate's own context, task and harness: the family's demonstrator, the
+independent solver, three variants of them with seeded slips, all null attackers; models where configured. A
+seed comes from (case, policy, k), never from the mask, so candidates with equal C, T and H share their rollouts
+through the evidence of the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rover.construct.families.protocol import Family
+from rover.policy.protocol import Policy
+from rover.rollout.engine import Engine
+from rover.rollout.env import Env
+from rover.rollout.records import RolloutRequest, RolloutResult
+from rover_store.ids import digest
+from rover_store.records import Trajectory, Verdict
+
+Kind = Literal["solver", "slip", "attacker", "model", "recorded"]
+#: solver and slip of the three careless variants
+SLIPS = (("demonstrator", "perturb_number"), ("alternative", "drop_row"), ("demonstrator", "wrong_column"))
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """A replay policy and what it stands for."""
+
+    policy: Policy
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One replayed rollout with its verdict. `k` numbers the seed."""
+
+    actor: Actor
+    k: int
+    result: RolloutResult
+    verdict: Verdict
+
+    @property
+    def weak(self) -> bool:
+        """A slip or an attacker: nobody expects it to do the task."""
+        return self.actor.kind in ("slip", "attacker")
+
+    @property
+    def calls(self) -> int:
+        """Length of its solution in tool calls."""
+        return sum(len(turn.calls) for turn in self.result.trajectory.turns)
+
+
+def family_of(env: Env) -> Family | None:
+    """The installed family of a package; None for one made by hand."""
+    from rover.construct.families.registry import family, names
+
+    return family(env.record.family) if env.record.family in names() else None
+
+
+def actors(
+    env: Env, parent: Env, models: Sequence[Policy] = (), recorded: Sequence[Trajectory] = ()
+) -> tuple[Actor, ...]:
+    """The replay policies of a candidate. Recorded ones only where nothing they rest on changed."""
+    from rover.policy.null import NULL_POLICIES
+    from rover.policy.registry import get_policy
+    from rover.policy.replay import ReplayPolicy
+
+    found: list[Actor] = []
+    known = family_of(env)
+    if known is not None:
+        found += solvers(known)
+    elif (env.task_id, env.harness_id) == (parent.task_id, parent.harness_id):
+        found += [Actor(ReplayPolicy(t), "recorded") for t in recorded]
+    found += [Actor(model, "model") for model in models]
+    found += [Actor(get_policy(f"null:{name}"), "attacker") for name in NULL_POLICIES]
+    return tuple(found)
+
+
+def solvers(family: Family) -> list[Actor]:
+    """Both solvers of a family, and three careless variants."""
+    from rover.construct.reference import solver
+    from rover.policy.slip import Slip
+    from rover.policy.solver import SolverPolicy
+
+    plans = {"demonstrator": family.demonstrator(), "alternative": family.alternative()}
+    careful = [Actor(solver(family, role), "solver") for role in plans]
+    slips = [
+        Actor(SolverPolicy(family.name, role, plans[role], Slip(kind)), "slip")  # type: ignore[arg-type]
+        for role, kind in SLIPS
+    ]
+    return careful + slips
+
+
+def seed_of(case: str, policy: str, k: int) -> int:
+    """sha256 of case, policy and k, in 60 bits."""
+    return int(digest([case, policy, k])[:15], 16)
+
+
+@dataclass
+class Replay:
+    """Runs candidates of one case, and counts what was run and what was reused."""
+
+    engine: Engine
+    case: str
+    seeds: tuple[int, ...] = (0,)
+    ran: int = 0
+    reused: int = 0
+
+    def play(self, env: Env, cast: Sequence[Actor]) -> tuple[Run, ...]:
+        """Every actor on every seed, graded by the candidate's own verifier."""
+        requests = [
+            RolloutRequest(env, actor.policy, seed_of(self.case, actor.policy.id, k)) for k in self.seeds for actor in cast
+        ]
+        results = self.engine.rollouts(requests)
+        self.reused += sum(r.reused for r in results)
+        self.ran += sum(not r.reused for r in results)
+        verdicts = self.engine.grade([(result, env) for result in results])
+        order = [(actor, k) for k in self.seeds for actor in cast]
+        return tuple(
+            Run(actor, k, result, verdict)
+            for (actor, k), result, verdict in zip(order, results, verdicts, strict=True)
+        )
