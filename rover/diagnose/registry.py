@@ -11,7 +11,24 @@ from rover_store.errors import NotFound
 from rover_store.records import Finding
 
 #: module below rover.diagnose.probes -> classes in it
-_PROBES: tuple[tuple[str, str], ...] = ()
+_PROBES: tuple[tuple[str, str], ...] = (
+    ("static", "Givens"),
+    ("static", "Inputs"),
+    ("static", "Deliverables"),
+    ("static", "Coverage"),
+    ("static", "Contradictions"),
+    ("static", "Tools"),
+    ("static", "Edges"),
+    ("answers", "AnchorValues"),
+    ("answers", "Leaks"),
+    ("judging", "StartState"),
+    ("judging", "ReferenceState"),
+    ("solving", "Replay"),
+    ("solving", "NeededTools"),
+    ("solving", "Independent"),
+    ("judging", "CalibrationCases"),
+    ("judging", "Attackers"),
+)
 
 
 @cache

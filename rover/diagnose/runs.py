@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from rover.diagnose.demands import asked
 from rover.diagnose.restate import missing, restated
 from rover.rollout.env import Env, env_from_files
-from rover.sandbox.protocol import Files
 from rover_store.errors import SandboxError
 from rover_store.ids import digest
 from rover_store.records import Budget, Query, Table, Verdict
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from rover.construct.families.protocol import Family
     from rover.diagnose.protocol import ProbeContext
     from rover.policy.protocol import Policy
-    from rover.rollout.engine import RolloutResult
+    from rover.rollout.records import RolloutResult
 
 Role = Literal["demonstrator", "alternative"]
 
@@ -105,9 +104,10 @@ class Runs:
 
         return self._run([get_policy(f"null:{name}") for name in NULL_POLICIES])
 
-    def grade(self, end: Files, message: str = "") -> Verdict:
-        """The verdict on a bare end state."""
-        return self.ctx.engine.grade_state(self.ctx.env, end, message)
+    @cached_property
+    def start_verdict(self) -> Verdict:
+        """The verdict on the untouched start state."""
+        return self.ctx.engine.grade_state(self.ctx.env, self.ctx.env.start, "")
 
     def answers(self, engine: str = "duckdb") -> dict[str, Table | str]:
         """The contract's answers derived from the present files; an error in words where that fails."""
@@ -148,7 +148,7 @@ class Runs:
     def _run(
         self, policies: list[Policy], budget: Budget | None = None, env: Env | None = None
     ) -> tuple[Run, ...]:
-        from rover.rollout.engine import RolloutRequest
+        from rover.rollout.records import RolloutRequest
 
         env = env or self.ctx.env
         requests = [RolloutRequest(env, p, self.seed(p.id), budget) for p in policies]

@@ -50,7 +50,7 @@ class ReferenceState:
         if not low:
             return ()
         text = f"the verifier does not accept its own reference: {why(first)}"
-        found = _finding(self.name, "reference_rejected", text, ("verifier", "context", "task"), (env.verifier_id,))
+        found = _finding(self.name, "strict_verifier", text, ("verifier", "context", "task"), (env.verifier_id,))
         return (found.model_copy(update={"requirement": low[0].requirement}),)
 
 

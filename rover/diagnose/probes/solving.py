@@ -1,8 +1,7 @@
 """Probes that solve the task again from a clean start: with the family's demonstrator and its independent solver.
 
 Where the demonstrator fails, the probe asks what would help: a larger budget, all tools, a whole request. What is
-left is a symptom (`unsolvable`, `demonstrator_rejected`, `alternative_rejected`) that the diagnosis holds against
-the causes which other probes found.
+left is a symptom, which the diagnosis holds against the causes that other probes found.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Replay:
         out += self._failed_writes(run)
         if run.end == "completed" and run.verdict.outcome == "failed":
             text = f"the verifier rejects the demonstrator's work: {why(run.verdict)}"
-            out.append(_finding(self.name, "demonstrator_rejected", text, ("verifier", "task", "context"), run))
+            out.append(_finding(self.name, "strict_verifier", text, ("verifier", "task", "context"), run))
         return tuple(out)
 
     def _budget(self, ctx: ProbeContext, run: Run) -> Finding | None:
@@ -113,7 +112,7 @@ class Independent:
         if run is None or run.end != "completed" or run.verdict.outcome != "failed":
             return ()
         text = f"the verifier rejects an independent solution: {why(run.verdict)}"
-        return (_finding(self.name, "alternative_rejected", text, ("verifier", "task", "context"), run),)
+        return (_finding(self.name, "strict_verifier", text, ("verifier", "task", "context"), run),)
 
 
 def why(verdict: Verdict) -> str:

@@ -11,7 +11,7 @@ import re
 from rover.diagnose.demands import contract_sources, states, states_given
 from rover.diagnose.protocol import ProbeContext
 from rover_store.records import Deliverable, Finding
-from rover_store.records.contract import CiteRule
+from rover_store.records.contract import CiteRule, ProtectedRule
 
 _WORD_FILE = re.compile(r"(?<![\w/.-])[\w][\w./-]*\.(?:csv|tsv|xlsx|jsonl|json|md|txt)(?!\w)")
 
@@ -207,6 +207,33 @@ class Coverage:
             requirement=requirement,
             evidence=("task/contract.json", "verifier/verifier.json"),
         )
+
+
+class Contradictions:
+    """Nothing is required and forbidden at once."""
+
+    name = "contradictions"
+    cost = 0
+
+    def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
+        wanted = set(ctx.env.targets())
+        out = []
+        for requirement in ctx.env.contract.requirements:
+            if not isinstance(requirement.rule, ProtectedRule):
+                continue
+            for path in sorted(wanted & set(requirement.rule.paths)):
+                out.append(
+                    Finding(
+                        probe=self.name,
+                        kind="contradiction",
+                        message=f"{path} is to be delivered and, by {requirement.id}, to be left as it is",
+                        components=("task",),
+                        requirement=requirement.id,
+                        evidence=("task/contract.json",),
+                        details={"subject": path},
+                    )
+                )
+        return tuple(out)
 
 
 class Tools:

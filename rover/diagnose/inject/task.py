@@ -1,0 +1,85 @@
+"""Defects of the request: a value that it no longer tells, a deliverable under another name."""
+
+from __future__ import annotations
+
+import re
+
+from rover.diagnose.demands import states, states_given
+from rover.diagnose.inject.protocol import Damage, Unfit, rng_for
+from rover.diagnose.restate import words
+from rover.rollout.env import Env
+from rover_store.ids import ComponentName
+from rover_store.records import GivenValue
+
+INSTRUCTION = "task/instruction.md"
+_VAGUE = {
+    "date": ("the usual date", "the agreed day"),
+    "number": ("the agreed limit", "the usual figure"),
+    "text": ("the usual value", "the agreed code"),
+}
+_NEW_NAMES = ("_new", "_v2", "_final")
+
+
+class MissingGiven:
+    kind = "missing_given"
+    summary = "the request no longer tells a quantity, code or date that it needs to tell"
+    repair = "T: state the value again"
+    expects: tuple[tuple[str, ComponentName], ...] = (("missing_given", "task"),)
+
+    def inject(self, env: Env, seed: int) -> Damage:
+        rng = rng_for(self.kind, seed)
+        givens = [g for g in env.contract.givens if g.stated_in == "instruction"]
+        rng.shuffle(givens)
+        for given in givens:
+            vague = rng.choice(_VAGUE[_sort(given)])
+            text = _replaced(env.instruction, words(given.value), vague)
+            if text != env.instruction and not states_given(text, env.contract, given):
+                return Damage({INSTRUCTION: text.encode()}, f"the request says {vague!r} for {words(given.value)}")
+        raise Unfit(self.kind, "the request tells no value that could be left out")
+
+
+class RenamedDeliverable:
+    kind = "renamed_deliverable"
+    summary = "the request (or the verifier) calls a deliverable by another name"
+    repair = "T or V, whichever departs from the contract"
+    expects: tuple[tuple[str, ComponentName], ...] = (("renamed_deliverable", "task"),)
+
+    def inject(self, env: Env, seed: int) -> Damage:
+        rng = rng_for(self.kind, seed)
+        targets = list(env.targets())
+        target = rng.choice(targets)
+        stem, _, ending = target.rpartition(".")
+        other = f"{stem}{rng.choice(_NEW_NAMES)}.{ending}"
+        new = [d.path for d in env.contract.deliverables if not d.in_place]
+        if target in new and rng.random() < 0.5 and states(env.instruction, target):
+            text = env.instruction.replace(target, other)
+            return Damage({INSTRUCTION: text.encode()}, f"the request asks for {other} instead of {target}")
+        return renamed_in_verifier(env, target, other)
+
+
+def renamed_in_verifier(env: Env, old: str, new: str) -> Damage:
+    """The verifier's criteria and checks read another path."""
+    criteria = tuple(
+        c.model_copy(update={"paths": tuple(new if p == old else p for p in c.paths)})
+        for c in env.verifier.criteria
+    )
+    changed: dict[str, bytes | None] = {
+        "verifier/verifier.json": env.verifier.model_copy(update={"criteria": criteria}).dump()
+    }
+    pattern = re.compile(rf"(?<=[\"'])(?:{re.escape(old)})(?=[\"'])".encode())
+    for path, data in env.verifier_files.items():
+        if path.startswith("checks/") and pattern.search(data):
+            changed[f"verifier/{path}"] = pattern.sub(new.encode(), data)
+    return Damage(changed, f"the verifier reads {new} instead of {old}")
+
+
+def _replaced(text: str, value: str, vague: str) -> str:
+    """Every place where the request tells the value, as a whole word."""
+    pattern = rf"(?<![\w.`-]){re.escape(value)}(?![\w`-])(?!\.\d)"
+    return re.sub(pattern, lambda _: vague, text)
+
+
+def _sort(given: GivenValue) -> str:
+    if isinstance(given.value, int | float):
+        return "number"
+    return "date" if re.fullmatch(r"\d{4}-\d{2}-\d{2}", str(given.value)) else "text"
