@@ -9,20 +9,18 @@ from typing import Any
 from rover.verify.checklib.read import Table, Unreadable, objects_table
 from rover.verify.checklib.tables import RIGHT, Key, counted, has_columns, kinds, share, shown
 from rover.verify.checklib.tables import keys as row_keys
-from rover.verify.checklib.values import Result, canonical, folded, is_empty, kind_of, plain, same
+from rover.verify.checklib.values import Result, canonical, is_empty, kind_of, plain, same
 
 
 def lookup(obj: Mapping[str, Any], name: str) -> Any:
-    """A top-level field; upper and lower case do not matter. Unreadable where there is none, or two."""
-    found = [v for k, v in obj.items() if folded(k) == folded(name)]
-    if len(found) != 1:
-        raise Unreadable(f"there is no field {name!r}" if not found else f"there are two fields {name!r}")
-    return found[0]
+    """A top-level field. Unreadable where there is none."""
+    if name not in obj:
+        raise Unreadable(f"there is no field {name!r}")
+    return obj[name]
 
 
 def has_fields(obj: Mapping[str, Any], fields: Sequence[str]) -> Result:
-    have = {folded(k) for k in obj}
-    missing = [f for f in fields if folded(f) not in have]
+    missing = [f for f in fields if f not in obj]
     return share(len(fields) - len(missing), len(fields), f"missing field: {shown(missing)}")
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from rover.verify.checklib.objects import scalar
 from rover.verify.checklib.tables import RIGHT, share, shown
-from rover.verify.checklib.values import CODES, Result, date, dates, folded, is_empty, number, plain, same_number
+from rover.verify.checklib.values import CODES, Result, date, folded, is_empty, number, plain, same_number
 
-MAX_FIGURES = 8
+MAX_FIGURES = 6
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[A-Z\"'(\[])")
 _BREAK = re.compile(r"\s*(?:[-+*•#|>]|\d+[.)]\s|$)")
@@ -96,7 +96,7 @@ def figure_near(text: str, label: str, expected: Any, *, tolerance: float = 0.0)
 def _words_near(near: Sequence[str], label: str, value: Any) -> Result:
     day = date(value)
     for place in near:
-        if day and any(day in dates(m.group(0)) for m in _DATE.finditer(place)):
+        if day and any(date(m.group(0)) == day for m in _DATE.finditer(place)):
             return RIGHT
         if not is_empty(value) and _at(place, plain(value)):
             return RIGHT

@@ -193,9 +193,6 @@ def _objects_table(path: Path | str, ending: str) -> Table:
             items = [json.loads(line) for line in text(path).split("\n") if line.strip()]
         except (ValueError, RecursionError) as error:
             raise Unreadable(f"{name} is not valid JSON Lines ({' '.join(str(error).split())[:120]})") from None
-    if isinstance(items, dict):  # a list under a name of its own
-        lists = [v for v in items.values() if isinstance(v, list)]
-        items = lists[0] if len(lists) == 1 else items
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise Unreadable(f"{name} holds no list of objects")
     return objects_table(items, name)

@@ -24,7 +24,7 @@ def edited(
     tolerance: float = 0.0,
     kind: str | None = None,
 ) -> Result:
-    """`column` holds `value` in the rows whose key `rows` lists, and is as before in every other row.
+    """`column` holds `value` in the rows whose key `rows` lists, and in no other row that did not hold it before.
 
     `value` is a scalar, or a Table with the key and a column of that name: one value for each row.
     """
@@ -37,12 +37,15 @@ def edited(
     for k in listed:
         if not after.get(k) or not all(same(c, given[k], kind, tolerance) for c in after[k]):
             wrong.append(_name(k))
-    for k, cells in after.items():
-        old = before.get(k, [])
-        if k not in given and (len(old) != len(cells) or not all(map(untouched, cells, old))):
-            spilled.append(_name(k))
+    values = {plain(v) for v in given.values()}
+    if len(values) == 1:  # one value for all: rest_unchanged sees to what else changed
+        only = next(iter(given.values()))
+        for k, cells in after.items():
+            held = [c for c in before.get(k, []) if same(c, only, kind, tolerance)]
+            if k not in given and not held and any(same(c, only, kind, tolerance) for c in cells):
+                spilled.append(_name(k))
     parts = [f"{column} is not right in {len(wrong)} of {len(listed)} rows ({shown(wrong)})"] if wrong else []
-    parts += [f"{column} changed in {len(spilled)} other rows ({shown(spilled)})"] if spilled else []
+    parts += [f"{column} was set in {len(spilled)} other rows ({shown(spilled)})"] if spilled else []
     return share(len(listed) - len(wrong), len(listed) + len(spilled), f"{end.name}: {'; '.join(parts)}")
 
 

@@ -132,9 +132,11 @@ def cells_match(
 
 
 def in_order(found: Table, column: str, *, descending: bool = False, kind: str | None = None) -> Result:
-    """Rows are sorted by the column, ties in any order; empty cells are passed over."""
-    cells = [c for c in found.column(column) if not is_empty(c)]
-    values = [_rank(c, kind or _column_kind(cells)) for c in cells]
+    """Rows are sorted by the column, ties in any order. A table without rows is in no order, nor is an empty cell."""
+    cells = found.column(column)
+    if not cells:
+        return 0.0, f"{found.name} has no rows"
+    values = [None if is_empty(c) else _rank(c, kind or _column_kind(cells)) for c in cells]
     if None in values:
         bad = cells[values.index(None)]
         return 0.0, f"{found.name}: {column} holds {_short(bad)!r}, which has no place in the order"

@@ -98,14 +98,8 @@ def _digits(body: str) -> float | None:
 
 def date(value: Any) -> str | None:
     """The date that `value` states as YYYY-MM-DD, or None; 03/04/2024 could be two days and is none."""
-    days = dates(value)
-    return days[0] if len(days) == 1 else None
-
-
-def dates(value: Any) -> tuple[str, ...]:
-    """Every date that `value` can be read as: one, none, or two where day and month could be exchanged."""
     if isinstance(value, bool) or not isinstance(value, str | int) or len(body := " ".join(str(value).split())) > 40:
-        return ()
+        return None
     found: list[str | None] = []
     if m := _ISO.fullmatch(body):
         found = [_day(m[1], m[3], m[4])]
@@ -119,7 +113,8 @@ def dates(value: Any) -> tuple[str, ...]:
         name = (m[2] or m[3]).lower()
         month = next((i for i, full in enumerate(_MONTHS, 1) if full == name or full[:3] == name[:4]), 0)
         found = [_day(m[5], month, m[1] or m[4])]
-    return tuple(dict.fromkeys(d for d in found if d))
+    days = {d for d in found if d}
+    return days.pop() if len(days) == 1 else None
 
 
 def _day(year: str | int, month: str | int, day: str | int) -> str | None:
@@ -163,8 +158,8 @@ def same_number(found: Any, expected: Any, tolerance: float = 0.0) -> bool:
 
 
 def same_date(found: Any, expected: Any) -> bool:
-    """One reading of `found` is the expected day."""
-    return date(expected) in dates(found)
+    a = date(found)
+    return a is not None and a == date(expected)
 
 
 def same_text(found: Any, expected: Any, *, case: bool = False) -> bool:
@@ -210,7 +205,7 @@ def canonical(value: Any, kind: str) -> str:
         n = number(value)
         return folded(value) if n is None else repr(round(n, 9) + 0.0)
     if kind == "date":
-        return next(iter(dates(value)), None) or folded(value)
+        return date(value) or folded(value)
     if kind == "boolean":
         b = boolean(value)
         return folded(value) if b is None else str(b)
