@@ -8,14 +8,10 @@ A mask names a combination of proposals by component: C = 1, T = 2, H = 4, V = 8
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
 
-#: node -> the nodes that it was built against
-DependsOn = Mapping[str, Iterable[str]]
-#: set of changed nodes -> itself and all its transitive dependents
-Close = Callable[[frozenset[str]], frozenset[str]]
+from rover_store.graph import Dependency, closure, order
 
 LETTERS = ((1, "C"), (2, "T"), (4, "H"), (8, "V"))
 
@@ -77,49 +73,26 @@ def combinations(proposed: int, conflict: Callable[[int], str | None]) -> tuple[
     return tuple(kept), dropped
 
 
-def rebuild_order(nodes: frozenset[str], depends_on: DependsOn) -> tuple[str, ...]:
-    """`nodes` so that each comes after what it depends on; ties by name. ValueError names a cycle."""
-    waits: dict[str, int] = {}
-    behind: dict[str, list[str]] = {}
-    for node in nodes:
-        targets = nodes.intersection(depends_on.get(node, ()))
-        waits[node] = len(targets)
-        for target in targets:
-            behind.setdefault(target, []).append(node)
-    ready = [node for node, count in waits.items() if not count]
-    heapify(ready)
-    order: list[str] = []
-    while ready:
-        node = heappop(ready)
-        order.append(node)
-        for dependent in behind.get(node, ()):
-            waits[dependent] -= 1
-            if not waits[dependent]:
-                heappush(ready, dependent)
-    if len(order) != len(nodes):
-        raise ValueError(f"dependency cycle among {', '.join(sorted(nodes.difference(order)))}")
-    return tuple(order)
-
-
-def expand(
-    roots: frozenset[str], depends_on: DependsOn, close: Close, rebuild: Callable[[str], bool]
-) -> Expansion:
-    """Rebuild the closure of `roots` in dependency order, with early cut-off.
+def expand(roots: frozenset[str], edges: Sequence[Dependency], rebuild: Callable[[str], bool]) -> Expansion:
+    """Rebuild the closure of `roots` in dependency order, with early cut-off. StoreError names a cycle.
 
     `roots` are the nodes that proposals replace: changed versions all. A node is rebuilt where something it
     depends on really changed; `rebuild(node)` makes it again against the present versions and says whether its
     tree id is another one. Where it is not, nothing behind it is rebuilt on its account.
     """
-    closure = close(roots)
+    reached = closure(roots, edges)
+    depends_on: dict[str, set[str]] = {}
+    for edge in edges:
+        depends_on.setdefault(edge.source, set()).add(edge.target)
     changed = set(roots)
     rebuilt: set[str] = set()
-    for node in rebuild_order(closure, depends_on):
+    for node in order(reached, edges):
         if changed.isdisjoint(depends_on.get(node, ())):
             continue
         rebuilt.add(node)
         if rebuild(node):
             changed.add(node)
-    return Expansion(closure, frozenset(changed), frozenset(rebuilt))
+    return Expansion(frozenset(reached), frozenset(changed), frozenset(rebuilt))
 
 
 def select(

@@ -10,21 +10,10 @@ from typing import Any
 import pytest
 
 from rover.repair import fcr
+from rover_store.graph import Dependency
 
 VECTORS: list[dict[str, Any]] = json.loads(Path(__file__).with_name("fcr-vectors.json").read_text())
 BITS = {"C": 1, "T": 2, "H": 4, "V": 8}
-
-
-def closer(depends_on: dict[str, list[str]]) -> fcr.Close:
-    def close(roots: frozenset[str]) -> frozenset[str]:
-        found = set(roots)
-        while True:
-            more = {n for n, targets in depends_on.items() if n not in found and found.intersection(targets)}
-            if not more:
-                return frozenset(found)
-            found |= more
-
-    return close
 
 
 def options(case: dict[str, Any]) -> tuple[list[fcr.Option], tuple[int, ...]]:
@@ -36,14 +25,13 @@ def options(case: dict[str, Any]) -> tuple[list[fcr.Option], tuple[int, ...]]:
 
     proposed = sum(BITS[letter] for letter, there in case["proposals"].items() if there)
     kept, _ = fcr.combinations(proposed, conflict)
+    edges = [Dependency(node, target, "") for node, targets in case["depends_on"].items() for target in targets]
     made = []
     for mask in kept:
         roots = {f"{case['package']}/{letter}" for letter in fcr.letters(mask)}
         if mask & 1:
             roots.update(case["context_replaces"])
-        expansion = fcr.expand(
-            frozenset(roots), case["depends_on"], closer(case["depends_on"]), case["rebuild_changes"].__getitem__
-        )
+        expansion = fcr.expand(frozenset(roots), edges, case["rebuild_changes"].__getitem__)
         made.append(fcr.Option(mask, expansion, case["cost"][str(mask)]))
     return made, kept
 
