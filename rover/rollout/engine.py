@@ -216,11 +216,14 @@ class Engine:
             keeper.verdict(verdict)
         return verdict
 
-    def grade_state(self, env: Env, end: Files, final_message: str = "") -> Verdict:
-        """The verdict of a bare end state: the start, the reference, a negative. Kept in memory only."""
+    def grade_state(self, env: Env, end: Files, final_message: str = "", *, fresh: bool = False) -> Verdict:
+        """The verdict of a bare end state: the start, the reference, a negative. Kept in memory only.
+
+        `fresh` grades again though the verdict is known: a verifier may be fickle.
+        """
         rollout = grading.state_id(env, tree_of(end), final_message)
         key = (rollout, env.verifier_id)
-        if key not in self._states:
+        if fresh or key not in self._states:
             graded = Graded(env.start, end, final_message)
             self._states[key] = self._judge(env, rollout=rollout, graded=graded)
         return self._states[key]
