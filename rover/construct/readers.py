@@ -14,11 +14,10 @@ import json
 import os
 import stat
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rover.construct.query.duck_tables import MAX_COLUMNS, Cell, NumberText, cell_text, json_text
+from rover.construct.query.duck_tables import Cell, NumberText, json_text, sheet_rows
 from rover.construct.query.opening import check_workbook
 from rover_store.errors import PackageError
 
@@ -149,9 +148,7 @@ def workbook(blob: Blob, limits: Limits) -> list[Grid]:
             book = openpyxl.load_workbook(io.BytesIO(blob.data), read_only=True, data_only=True)
             grids = []
             for sheet in book.worksheets:
-                scan = sheet.iter_rows(values_only=True, max_col=MAX_COLUMNS, max_row=2 * limits.rows)
-                texts: Iterable[list[Cell]] = ([cell_text(v) for v in row] for row in scan)
-                kept = itertools.islice((row for row in texts if any(row)), limits.rows + 2)
+                kept = itertools.islice(sheet_rows(sheet, 2 * limits.rows), limits.rows + 2)
                 rows, more = _take(list(kept), blob.path, limits)
                 if rows:
                     grids.append(Grid(sheet.title, rows, not more))

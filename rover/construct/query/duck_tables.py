@@ -12,6 +12,7 @@ import io
 import json
 import re
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -86,11 +87,11 @@ def _workbook(data: bytes, path: str, sheet: str | None) -> list[list[Cell]]:
         if name not in book.sheetnames:
             raise PackageError(path, name, "no such sheet")
         grid: list[list[Cell]] = []
-        for row in book[name].iter_rows(values_only=True, max_col=MAX_COLUMNS):
-            cells = [cell_text(value) for value in row]
-            if any(cells):
-                grid.append(cells)
-            if len(grid) * max(1, len(cells)) > MAX_CELLS:
+        count = 0
+        for cells in sheet_rows(book[name]):
+            grid.append(cells)
+            count += len(cells)
+            if count > MAX_CELLS:
                 raise PackageError(path, name, "too many cells")
         return grid
     except PackageError:
@@ -99,8 +100,19 @@ def _workbook(data: bytes, path: str, sheet: str | None) -> list[list[Cell]]:
         raise PackageError(path, "", f"not a readable workbook ({type(error).__name__})") from None
 
 
-def cell_text(value: Any) -> Cell:
-    """A cell of a workbook as text."""
+def sheet_rows(sheet: Any, max_row: int | None = None) -> Iterator[list[Cell]]:
+    """The rows of a sheet that hold anything, as text, without the empty cells at their ends."""
+    # the width that a sheet declares is not to be trusted: openpyxl fills every row up to it
+    width = min(sheet.max_column or MAX_COLUMNS, MAX_COLUMNS)
+    for row in sheet.iter_rows(values_only=True, max_col=width, max_row=max_row):
+        cells = [_cell_text(value) for value in row]
+        while cells and not cells[-1]:
+            cells.pop()
+        if cells:
+            yield cells
+
+
+def _cell_text(value: Any) -> Cell:
     if value is None:
         return None
     if isinstance(value, bool):
