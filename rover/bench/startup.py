@@ -1,0 +1,63 @@
+"""How long commands take to start, against `python -c 'import typer'` in the same interpreter, taken in turns."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rover.bench.rows import Row, median_row
+
+BASE = [sys.executable, "-c", "import typer"]
+ROVER = [sys.executable, "-c", "from rover.cli.main import main; main()"]
+#: a command may take at most so many times the baseline
+BAR = 3.0
+
+
+def measure(repeats: int = 15, progress: Callable[[int, int], None] | None = None) -> list[Row]:
+    """Wall time of `rover --help`, `log` and `show` on a store with one package, as ratios to the baseline."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "store"
+        _make_store(store)
+        commands = {
+            "import typer": BASE,
+            "rover --help": [*ROVER, "--help"],
+            "rover log": [*ROVER, "--store", str(store), "log"],
+            "rover show": [*ROVER, "--store", str(store), "show", "HEAD"],
+        }
+        times: dict[str, list[float]] = {name: [] for name in commands}
+        for words in commands.values():  # once unmeasured: bytecode and page cache
+            _time(words)
+        for done in range(repeats):
+            for name, words in commands.items():
+                times[name].append(_time(words))
+            if progress:
+                progress(done + 1, repeats)
+    base = times.pop("import typer")
+    rows = [median_row("python -c 'import typer'", [1000 * t for t in base], "ms")]
+    for name, found in times.items():
+        ratio = statistics.median(found) / statistics.median(base)
+        samples = tuple(a / b for a, b in zip(found, base, strict=True))
+        note = f"{1000 * statistics.median(found):.0f} ms"
+        rows.append(Row(f"{name} / import typer", ratio, "ratio", BAR, False, note, samples))
+    return rows
+
+
+def _make_store(folder: Path) -> None:
+    from rover.ops.commit import commit_folder
+    from rover.ops.new import new
+    from rover_store.store import Store
+
+    store = Store.init(folder, clock=lambda: 1_700_000_000)
+    made = new(folder / "package", "my-task")
+    commit_folder(store, made.folder, message="First package", command="bench")
+
+
+def _time(words: list[str]) -> float:
+    begin = time.perf_counter()
+    subprocess.run(words, check=True, capture_output=True)
+    return time.perf_counter() - begin

@@ -1,0 +1,137 @@
+"""`rover show`: one thing of the store, in words."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import typer
+
+from rover.cli.output import Json, Rev, print_json, table
+from rover.cli.stores import open_store
+
+LETTERS = {"context": "C", "task": "T", "harness": "H", "verifier": "V"}
+
+
+def command(
+    what: str = typer.Argument("HEAD", help="REV, PACKAGE, PACKAGE/component, REV:PATH, a rollout or a case."),
+    rev: str = Rev,
+    as_json: bool = Json,
+) -> None:
+    """Show a commit, package, component, file, rollout or case.
+
+    Example: rover show HEAD
+    """
+    from rover.ops.show import show
+
+    shown = show(open_store(), what, rev)
+    if as_json:
+        print_json(asdict(shown))
+    elif shown.kind == "file" and shown.data["text"] is not None:
+        sys.stdout.write(shown.data["text"])
+    else:
+        print(_RENDER[shown.kind](shown.name, shown.data))
+
+
+def utc(seconds: int) -> str:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _commit(name: str, data: dict[str, Any]) -> str:
+    out = [f"commit {name}", f"author {data['author']}", f"date   {utc(data['time'])}", ""]
+    out += [f"    {line}".rstrip() for line in data["message"].rstrip().splitlines()]
+    rows = [(change_mark(p), p["name"], component_letters(p["components"])) for p in data["packages"]]
+    rows += [(change_mark(r), f"resources/{r['name']}", "") for r in data["resources"]]
+    if rows:
+        out += ["", table(rows, ("", "changed", "components"))]
+    return "\n".join(out)
+
+
+def change_mark(change: dict[str, Any]) -> str:
+    """A for added, D for deleted, M for changed, as git has it."""
+    if change["old"] is None:
+        return "A"
+    return "D" if change["new"] is None else "M"
+
+
+def component_letters(names: list[str]) -> str:
+    return "".join(LETTERS.get(n, "") for n in names) or "-"
+
+
+def _package(name: str, data: dict[str, Any]) -> str:
+    package, contract, harness = data["package"], data["contract"], data["harness"]
+    provenance = package.get("provenance", {})
+    budget = harness.get("budget", {})
+    out = [
+        f"{name}  {package.get('title', '')}",
+        f"family {package.get('family') or 'hand'}, workspace {package.get('workspace') or '-'}, "
+        f"built by {provenance.get('builder', 'hand')} (seed {provenance.get('seed', '-')})",
+        "",
+        table([(LETTERS[c], c, i[:12]) for c, i in data["components"].items()], ("", "component", "version")),
+        "",
+        "Instruction",
+        *(f"  {line}".rstrip() for line in data["instruction"].strip().splitlines()),
+        "",
+        table(
+            [(f["path"], f.get("access", "protected"), f.get("role", "input")) for f in data["context"].get("files", [])],
+            ("file", "access", "role"),
+        ),
+        "",
+        f"tools  {', '.join(harness.get('tools', []))}",
+        f"budget {budget.get('turns', '-')} turns, {budget.get('seconds', '-')} s",
+        "",
+        table(
+            [
+                (r["id"], r["rule"]["kind"], "yes" if r.get("critical") else "", r["statement"])
+                for r in contract.get("requirements", [])
+            ],
+            ("requirement", "rule", "critical", "statement"),
+        ),
+    ]
+    return "\n".join(out)
+
+
+def _component(name: str, data: dict[str, Any]) -> str:
+    import json
+
+    rows = [(path, blob[:12]) for path, blob in data["files"].items()]
+    record = json.dumps(data["record"], indent=2, ensure_ascii=False)
+    return "\n".join([f"{name}  {data['id']}", "", record, "", table(rows, ("file", "blob"))])
+
+
+def _folder(name: str, data: dict[str, Any]) -> str:
+    rows = [(n + ("/" if e["folder"] else ""), e["id"][:12]) for n, e in data["entries"].items()]
+    return f"{name}  {data['id']}\n\n" + table(rows, ("name", "id"))
+
+
+def _file(name: str, data: dict[str, Any]) -> str:
+    return f"{name}  {data['id']}\n{data['size']} bytes, not text"
+
+
+def _rollout(name: str, data: dict[str, Any]) -> str:
+    from rover.rollout.render import render
+    from rover_store.records import Trajectory, Verdict
+
+    verdicts = [Verdict.model_validate(v) for v in data["verdicts"]]
+    trajectory = Trajectory.model_validate(data["trajectory"])
+    return render(name, trajectory, verdicts[0] if verdicts else None)
+
+
+def _case(name: str, data: dict[str, Any]) -> str:
+    from rover.cli.repair import render_case
+
+    return render_case(data)
+
+
+_RENDER: dict[str, Callable[[str, dict[str, Any]], str]] = {
+    "commit": _commit,
+    "package": _package,
+    "component": _component,
+    "folder": _folder,
+    "file": _file,
+    "rollout": _rollout,
+    "case": _case,
+}
