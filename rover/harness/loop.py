@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from rover.harness import manifest as m
@@ -30,7 +30,7 @@ End = Literal["completed", "policy_error", "infra_error"]
 MALFORMED_IN_A_ROW = 20
 
 
-class Stopped(Exception):  # noqa: N818  # a request from outside, not an error
+class Stopped(Exception):  # a request from outside, not an error
     """The caller asked to stop; the rollout is dropped."""
 
 
@@ -56,8 +56,6 @@ class Played:
     trees: dict[str, Manifest]
     blobs: dict[str, bytes]
     end: Manifest
-    #: paths of the end state that cannot be kept, with the reason
-    refused: dict[str, str] = field(default_factory=dict)
 
 
 def play(
@@ -94,7 +92,7 @@ class _Rollout:
         self.tree = job.start_tree
         self.trees: dict[str, Manifest] = {job.start_tree: job.start}
         self.blobs: dict[str, bytes] = {}
-        self.refused: dict[str, str] = {}
+        self.irregular: dict[str, str] = {}
         self.turns: list[Turn] = []
         self.usage = Usage()
         self.malformed = 0
@@ -241,8 +239,7 @@ class _Rollout:
     def _snapshot(self) -> None:
         snapshot = self.box.snapshot()
         self.blobs.update(snapshot.new)
-        self.refused = dict(snapshot.refused)
-        now = m.of_snapshot(snapshot)
+        now, self.irregular = m.of_snapshot(snapshot)
         if now != self.now:
             self.now = now
             self.tree = tree_id(now)
@@ -258,8 +255,9 @@ class _Rollout:
             end=end,
             error=_storable_text(error)[:2000],
             usage=self.usage,
+            irregular=self.irregular or None,
         )
-        return Played(trajectory, self.trees, self.blobs, self.now, self.refused)
+        return Played(trajectory, self.trees, self.blobs, self.now)
 
 
 def _storable_text(text: str) -> str:

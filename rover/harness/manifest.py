@@ -24,13 +24,14 @@ def of_files(files: Mapping[str, bytes]) -> Manifest:
     return {path: TreeItem(FILE, blob_id(data)) for path, data in files.items()}
 
 
-def of_snapshot(snapshot: Snapshot) -> Manifest:
-    """The manifest of a snapshot, without names that a git tree cannot hold."""
-    return {
-        path: TreeItem(_MODES[entry.kind], entry.blob)
-        for path, entry in snapshot.entries.items()
-        if "git" not in path.lower() or _holdable(path)
-    }
+def of_snapshot(snapshot: Snapshot) -> tuple[Manifest, dict[str, str]]:
+    """The manifest of a snapshot, and a reason for each path that a git tree cannot hold."""
+    found = {path: TreeItem(_MODES[entry.kind], entry.blob) for path, entry in snapshot.entries.items()}
+    irregular = {_text(path): reason for path, reason in sorted(snapshot.refused.items())}
+    for path in [p for p in found if "git" in p.lower() and not _holdable(p)]:
+        del found[path]
+        irregular[path] = "lies in a folder called .git"
+    return found, irregular
 
 
 def changes(before: Manifest, after: Manifest) -> tuple[Artifact, ...]:
@@ -60,6 +61,10 @@ def named_in(command: str, manifest: Manifest) -> tuple[str, ...]:
             elif any(mark in word for mark in "*?["):
                 found.update(p for p in fnmatch.filter(manifest, path) if p.count("/") == path.count("/"))
     return tuple(sorted(found))
+
+
+def _text(path: str) -> str:
+    return path.encode("utf-8", "replace").decode()
 
 
 def _holdable(path: str) -> bool:

@@ -32,7 +32,7 @@ def of_rollout(result: RolloutResult, env: Env) -> Graded:
         start=env.start,
         end=result.end,
         message=result.trajectory.final_message,
-        irregular={**result.trajectory.irregular, **links},
+        irregular={**(result.trajectory.irregular or {}), **links},
         rollout_end=result.trajectory.end,
         error=result.trajectory.error,
     )

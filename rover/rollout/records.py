@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from rover.harness.manifest import Manifest
 from rover.policy.protocol import Policy
 from rover.rollout.env import Env
+from rover_store.evidence import Recorded
 from rover_store.ids import digest
 from rover_store.records import Budget, RolloutKey, Trajectory, Verdict
 from rover_store.trees import LINK, TreeItem
@@ -82,12 +83,7 @@ class Evidence(Protocol):
 
     def get_verdict(self, rollout_id: str, verifier_tree: str) -> Verdict | None: ...
 
-    def put(
-        self,
-        rollouts: list[tuple[Trajectory, Mapping[str, bytes]]],
-        verdicts: list[Verdict],
-        trees: Mapping[str, Manifest],
-    ) -> None: ...
+    def put(self, rollouts: Iterable[Recorded] = (), verdicts: Iterable[Verdict] = ()) -> None: ...
 
     def tree(self, tree_id: str) -> Mapping[str, TreeItem]: ...
 
@@ -109,17 +105,13 @@ class MemoryEvidence:
     def get_verdict(self, rollout_id: str, verifier_tree: str) -> Verdict | None:
         return self._verdicts.get((rollout_id, verifier_tree))
 
-    def put(
-        self,
-        rollouts: list[tuple[Trajectory, Mapping[str, bytes]]],
-        verdicts: list[Verdict],
-        trees: Mapping[str, Manifest],
-    ) -> None:
-        for trajectory, blobs in rollouts:
-            self._rollouts[rollout_id(trajectory.key)] = trajectory
+    def put(self, rollouts: Iterable[Recorded] = (), verdicts: Iterable[Verdict] = ()) -> None:
+        for trajectory, blobs, trees in rollouts:
+            self._rollouts.setdefault(rollout_id(trajectory.key), trajectory)
             self._blobs.update(blobs)
-        self._verdicts.update({(v.rollout, v.verifier): v for v in verdicts})
-        self._trees.update(trees)
+            self._trees.update(trees)
+        for verdict in verdicts:
+            self._verdicts.setdefault((verdict.rollout, verdict.verifier), verdict)
 
     def tree(self, tree_id: str) -> Manifest:
         return self._trees[tree_id]

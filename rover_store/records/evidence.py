@@ -84,6 +84,10 @@ class Trajectory(Record):
     end: Literal["completed", "policy_error", "infra_error"] = "completed"
     error: Annotated[str, Field(description="why it ended early")] = ""
     usage: Usage = Usage()
+    irregular: Annotated[
+        dict[str, str] | None,
+        Field(description="paths of the end state that no tree can keep (a FIFO, ...), with the reason"),
+    ] = None
 
 
 class Score(Part):
