@@ -36,6 +36,8 @@ class Asked:
     query: Query
     #: columns of the result that only say which row is meant; None: all of them
     keys: tuple[str, ...] | None
+    #: columns that hold what is asked for; None: all that are no keys
+    values: tuple[str, ...] | None = None
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -51,7 +53,11 @@ def asked(contract: Contract) -> tuple[Asked, ...]:
         for number, answer in enumerate(answers):
             name = requirement.id if len(answers) == 1 else f"{requirement.id}#{number}"
             deliverable = by_id.get(requirement.deliverable or "")
-            out.append(Asked(name, requirement, answer.answer, _keys(requirement, answer, deliverable)))
+            keys = _keys(requirement, answer, deliverable)
+            rule = requirement.rule
+            out.append(
+                Asked(name, requirement, answer.answer, keys, (rule.column,) if isinstance(rule, CellsRule) else None)
+            )
     return tuple(out)
 
 
@@ -71,12 +77,14 @@ def givens_used(contract: Contract) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def keyed(table: Table, keys: tuple[str, ...] | None) -> tuple[Table, int]:
-    """The table with its key columns in front, and how many they are."""
-    if keys is None:
+def keyed(table: Table, one: Asked) -> tuple[Table, int]:
+    """The table with its key columns in front, then what is asked for; and how many the keys are."""
+    if one.keys is None:
         return table, len(table.columns)
-    front = [c for c in table.columns if c in keys]
-    order = [table.columns.index(c) for c in (*front, *(c for c in table.columns if c not in keys))]
+    front = [c for c in table.columns if c in one.keys]
+    rest = [c for c in table.columns if c not in one.keys]
+    asked_for = [c for c in rest if one.values is None or c in one.values] or rest
+    order = [table.columns.index(c) for c in (*front, *asked_for)]
     rows = tuple(tuple(row[i] for i in order) for row in table.rows)
     return Table(columns=tuple(table.columns[i] for i in order), rows=rows), len(front)
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from rover.construct.query.agree import agree
 from rover.diagnose.demands import Asked, asked, keyed, sources
 from rover.diagnose.protocol import ProbeContext
 from rover.rollout.env import Env
 from rover_store.ids import blob_id
 from rover_store.records import Anchor, Finding, Table
-
-_CLOSE = 1e-9
 
 
 class AnchorValues:
@@ -33,8 +32,8 @@ class AnchorValues:
             one, two = first[anchor.id], second[anchor.id]
             if isinstance(one, str) or isinstance(two, str):
                 out.append(self._broken(env, anchor, one if isinstance(one, str) else str(two)))
-            elif same_table(one, two) and not same_table(one, anchor.value):
-                out.append(self._differs(env, anchor, one))
+            elif not agree(one, two) and (difference := agree(anchor.value, one)):
+                out.append(self._differs(env, anchor, difference))
         return tuple(out)
 
     def _broken(self, env: Env, anchor: Anchor, reason: str) -> Finding:
@@ -47,14 +46,13 @@ class AnchorValues:
             details={"subject": anchor.id, "paths": sorted({s.path for s in sources(anchor.query)})},
         )
 
-    def _differs(self, env: Env, anchor: Anchor, found: Table) -> Finding:
+    def _differs(self, env: Env, anchor: Anchor, difference: str) -> Finding:
         changed = built_on_other_data(env, anchor)
         what = "the files changed under it" if changed else "the files are those it was built on"
-        change = _change(anchor, found)
         return Finding(
             probe=self.name,
             kind="changed_data" if changed else "wrong_anchor",
-            message=f"anchor {anchor.id} is not what its query gives ({what}): {change}",
+            message=f"anchor {anchor.id} is not what its query gives ({what}): {difference[:160]}",
             components=("context", "verifier") if changed else ("verifier", "context"),
             requirement=next((c.requirement for c in env.verifier.criteria if anchor.id in c.anchors), None),
             evidence=("verifier/anchors.json", *_blobs(env, anchor)),
@@ -137,18 +135,8 @@ def built_on_other_data(env: Env, anchor: Anchor) -> bool:
     )
 
 
-def same_table(left: Table, right: Table) -> bool:
-    """Equal columns and equal rows in any order; numbers to nine digits."""
-    if left.columns != right.columns or len(left.rows) != len(right.rows):
-        return False
-    return all(
-        len(a) == len(b) and all(_same_cell(x, y) for x, y in zip(a, b, strict=True))
-        for a, b in zip(sorted(left.rows, key=_order), sorted(right.rows, key=_order), strict=True)
-    )
-
-
 def _question(env: Env, one: Asked, table: Table) -> dict[str, Any]:
-    ordered, keys = keyed(table, one.keys)
+    ordered, keys = keyed(table, one)
     own = {blob_id(env.start[path]) for path in one.sources if path in env.start}
     same = [path for path, data in env.start.items() if blob_id(data) in own]
     return {
@@ -159,31 +147,6 @@ def _question(env: Env, one: Asked, table: Table) -> dict[str, Any]:
     }
 
 
-def _same_cell(left: Any, right: Any) -> bool:
-    if isinstance(left, int | float) and isinstance(right, int | float):
-        return abs(left - right) <= _CLOSE * max(1.0, abs(left), abs(right))
-    return bool(left == right)
-
-
-def _order(row: tuple[Any, ...]) -> tuple[str, ...]:
-    return tuple(f"{cell:.6g}" if isinstance(cell, int | float) else str(cell) for cell in row)
-
-
 def _blobs(env: Env, anchor: Anchor) -> tuple[str, ...]:
     paths = sorted({s.path for s in sources(anchor.query)})
     return tuple(blob_id(env.start[p]) for p in paths if p in env.start)
-
-
-def _change(anchor: Anchor, found: Table) -> str:
-    """The first difference in words."""
-    if len(anchor.value.rows) != len(found.rows):
-        return f"{len(anchor.value.rows)} rows expected, {len(found.rows)} derived"
-    pairs = zip(sorted(anchor.value.rows, key=_order), sorted(found.rows, key=_order), strict=True)
-    for old, new in pairs:
-        if not all(_same_cell(a, b) for a, b in zip(old, new, strict=False)):
-            return f"expected {_show(old)}, derived {_show(new)}"
-    return "other columns"
-
-
-def _show(row: tuple[Any, ...]) -> str:
-    return ", ".join(str(cell) for cell in row)[:60]

@@ -32,6 +32,8 @@ class ReferenceState:
 
     name = "reference"
     cost = 1
+    #: a check that flips a coin goes unseen once in 2 ** repeats times
+    repeats = 8
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
         env = ctx.env
@@ -42,7 +44,8 @@ class ReferenceState:
         crash = _crash(self.name, "the reference", first, (env.verifier_id,))
         if crash:
             return crash
-        again = [ctx.engine.grade_state(env, state, env.reference.final_message) for _ in range(3)]
+        message = env.reference.final_message
+        again = [ctx.engine.grade_state(env, state, message, fresh=True) for _ in range(self.repeats)]
         if any(_marks(v) != _marks(first) for v in again):
             text = "grading the same reference state again gives another verdict"
             return (_finding(self.name, "flaky_verifier", text, ("verifier",), (env.verifier_id,)),)
