@@ -74,8 +74,8 @@ class Column:
 
 def describe(column: Loaded) -> Column:
     """The column as loaded, described."""
-    shown = [_shown(v, column.scale) for v in column.values]
-    present = [v for v in shown if v is not None]
+    cells = shown(column)
+    present = [v for v in cells if v is not None]
     counts = Counter(present)
     ordered = sorted(counts, key=_sort_key(column.kind))
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -86,7 +86,7 @@ def describe(column: Loaded) -> Column:
         name=column.name,
         type=kind,
         rows=len(column.values),
-        nulls=len(shown) - len(present),
+        nulls=len(cells) - len(present),
         distinct=len(counts),
         unique=unique,
         decimals=column.scale,
@@ -100,8 +100,13 @@ def describe(column: Loaded) -> Column:
     )
 
 
+def shown(column: Loaded) -> tuple[str | None, ...]:
+    """The values of a column as a person writes them; None where empty."""
+    return tuple(_shown(v, column.scale) for v in column.values)
+
+
 def _shown(value: str | None, scale: int) -> str | None:
-    """A loaded value as a person writes it; numbers come scaled to integers."""
+    # numbers come scaled to integers
     if value is None or not scale:
         return value
     text = f"{Decimal(value).scaleb(-scale):f}"

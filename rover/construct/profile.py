@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rover.construct import readers
-from rover.construct.columns import Column, describe
+from rover.construct.columns import Column, describe, shown
 from rover.construct.query.duck_tables import Loaded, columns
 from rover.construct.readers import FORMATS, Blob, Grid, Limits, read_blob
 from rover.construct.relations import Keyed, Relation, relate
@@ -31,6 +32,8 @@ class TableProfile:
     rows: int
     #: every row was read; the engines will see the same types
     complete: bool
+    #: the cells of each column as text, None where empty, for a family that makes a file out of real values
+    values: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def source(self) -> Source:
@@ -187,7 +190,8 @@ def _build(
             notes.append(f"{grid.sheet}: {error.field}: {error.reason}")
             continue
         described = tuple(describe(column) for column in loaded)
-        table = TableProfile(blob.path, grid.sheet, described, len(grid.rows) - 1, grid.whole)
+        values = {column.name: shown(column) for column in loaded} if grid.whole else {}
+        table = TableProfile(blob.path, grid.sheet, described, len(grid.rows) - 1, grid.whole, values)
         tables.append(table)
         if grid.whole:
             keyed.append(Keyed(table.source, tuple(zip(described, loaded, strict=True))))
