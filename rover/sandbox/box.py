@@ -1,0 +1,200 @@
+"""The host's side of one box: a socket to its supervisor, and a handle that can end it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import threading
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rover.sandbox.inside import frames
+from rover.sandbox.layout import ENVIRONMENT
+from rover.sandbox.protocol import Breach, CallResult, Completed, Entry, Files, Snapshot
+from rover.sandbox.warm import heavy, warm
+from rover_store.errors import SandboxError
+from rover_store.ids import blob_id
+from rover_store.records import Limits
+
+#: Seconds beyond a job's own limit after which a box that does not answer is given up.
+PATIENCE = 60.0
+#: The kernel ends a process over its own limits by these: SIGXCPU, SIGXFSZ.
+SIGNALS: dict[int, Breach] = {signal.SIGXCPU: "cpu", signal.SIGXFSZ: "disk"}
+
+
+class BubblewrapSandbox:
+    """One living box. One request at a time; `close` may be called from any thread and ends a running job."""
+
+    def __init__(self, sock: socket.socket, pidfd: int, errors: int, limits: Limits, env: Mapping[str, str]) -> None:
+        self._sock = sock
+        self._errors = errors
+        self._limits = limits
+        self._env = {**ENVIRONMENT, **env}
+        self._lock = threading.Lock()
+        self._closed = False
+        self._end = weakref.finalize(self, _end, sock, pidfd, errors)
+
+    def run(
+        self,
+        argv: list[str],
+        *,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+    ) -> Completed:
+        limits = limits or self._limits
+        head = {"do": "run", "argv": argv, "env": {**self._env, **(env or {})}, "limits": limits.model_dump()}
+        with _sealed([stdin] if stdin else []) as fds:
+            try:
+                answer = self._ask(head, fds=fds, seconds=limits.wall_s)
+            except frames.Closed:
+                return Completed(None, b"", b"", "cancelled")
+        said, size = answer.head, answer.head["stdout"]
+        code = None if said["breach"] else exit_code(said["status"])
+        breach: Breach | None = said["breach"] or SIGNALS.get(said["status"] & 0x7F)
+        return Completed(code, answer.body[:size], answer.body[size:], breach, said["cpu_s"], said["wall_s"])
+
+    def call(self, entry: str, payload: Any, *, limits: Limits | None = None) -> CallResult:
+        limits = limits or self._limits
+        modules = warm(entry.partition(":")[0])
+        head = {"do": "call", "warm": modules, "heavy": heavy(modules), "limits": limits.model_dump()}
+        job = json.dumps({"entry": entry, "payload": payload}).encode()
+        with _sealed([job]) as fds, open(os.memfd_create("result"), "r+b") as result:
+            try:
+                answer = self._ask(head, fds=[*fds, result.fileno()], seconds=limits.wall_s)
+            except frames.Closed:
+                return CallResult(error="cancelled", breach="cancelled")
+            result.seek(0)
+            text = result.read(max(limits.file_bytes, 1 << 20) + 1)
+        said, size = answer.head, answer.head["stdout"]
+        out, err = answer.body[:size], answer.body[size:]
+        if said["breach"]:
+            reason = f"over the limit on {said['breach']}"
+            return CallResult(error=reason, breach=said["breach"], stdout=out, stderr=err)
+        try:
+            value = json.loads(text)
+            return CallResult(value.get("value"), value.get("error", ""), value.get("traceback", ""), None, out, err)
+        except (ValueError, RecursionError, AttributeError):
+            reason = f"the call ended without a value (exit {exit_code(said['status'])})"
+            return CallResult(error=reason, stdout=out, stderr=err)
+
+    def snapshot(self) -> Snapshot:
+        answer = self._ask_or_fail({"do": "snapshot"})
+        entries = {path: Entry(*found) for path, found in sorted(answer.head["entries"].items())}
+        rest, new = memoryview(answer.body), {}
+        for blob, size in answer.head["new"]:
+            new[blob] = bytes(rest[:size])
+            rest = rest[size:]
+        return Snapshot(entries, new, answer.head["refused"])
+
+    def reset(self, files: Files | None = None, *, limits: Limits | None = None) -> None:
+        self._limits = limits or self._limits
+        bounds = {"disk_bytes": self._limits.disk_bytes, "inodes": self._limits.inodes}
+        if files is None:
+            self._ask_or_fail({"do": "reset", **bounds})
+            return
+        blobs = {path: blob_id(data) for path, data in files.items()}
+        rows = [[path, blobs[path], len(files[path])] for path in sorted(files)]
+        for path in files:
+            if not _is_inner(path):
+                raise SandboxError(f"not a path of a workspace: {path!r}")
+        missing = set(self._ask_or_fail({"do": "missing", "files": rows}).head["missing"])
+        send = {blobs[path]: files[path] for path in sorted(files) if blobs[path] in missing}
+        head = {"do": "start", "files": rows, "blobs": [[blob, len(data)] for blob, data in send.items()], **bounds}
+        self._ask_or_fail(head, list(send.values()))
+
+    def prepare(self, modules: tuple[str, ...] = ()) -> None:
+        """Start the process that calls are forked from, so that the first call finds it."""
+        self._ask_or_fail({"do": "warm", "heavy": heavy(modules)})
+
+    def close(self) -> None:
+        self._closed = True
+        self._end()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def _ask_or_fail(self, head: dict[str, Any], body: list[bytes] | None = None) -> frames.Message:
+        try:
+            return self._ask(head, body)
+        except frames.Closed:
+            raise SandboxError(f"{head['do']}: the box was closed meanwhile") from None
+
+    def _ask(
+        self, head: dict[str, Any], body: list[bytes] | None = None, fds: list[int] | None = None, seconds: float = 0
+    ) -> frames.Message:
+        """One exchange. Closed where another thread closed the box; whatever breaks off an exchange ends the box."""
+        with self._lock:
+            if self._closed:
+                raise SandboxError("the box is closed")
+            try:
+                self._sock.settimeout(seconds + PATIENCE)
+                frames.send(self._sock, head, body or [], fds)
+                answer = frames.receive(self._sock)
+            except (frames.Closed, TimeoutError, OSError) as error:
+                if self._closed:
+                    raise frames.Closed from None
+                said = last_words(self._errors)
+                self.close()
+                slow = "does not answer" if isinstance(error, TimeoutError) else "ended unexpectedly"
+                raise SandboxError(f"the box {slow}{': ' + said if said else ''}") from None
+            except BaseException:
+                self.close()
+                raise
+        if "error" in answer.head:
+            raise SandboxError(f"in the box: {answer.head['error']}")
+        return answer
+
+
+def exit_code(status: int) -> int:
+    """A shell's exit code for a wait status."""
+    return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+
+
+def last_words(fd: int) -> str:
+    """The last line that bubblewrap or the supervisor wrote before it ended."""
+    lines = os.pread(fd, 1 << 16, 0).decode("utf-8", "replace").strip().splitlines()
+    return lines[-1].strip()[:300] if lines else ""
+
+
+@contextlib.contextmanager
+def _sealed(contents: list[bytes]) -> Iterator[list[int]]:
+    """Each content as a descriptor at its start. The child alone reads it."""
+    fds = []
+    try:
+        for data in contents:
+            fd = os.memfd_create("job")
+            fds.append(fd)
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(fd, rest) :]
+            os.lseek(fd, 0, os.SEEK_SET)
+        yield fds
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
+def _is_inner(path: str) -> bool:
+    parts = path.split("/")
+    return "\0" not in path and all(part not in ("", ".", "..") for part in parts) and all(
+        len(os.fsencode(part)) < 256 for part in parts
+    )
+
+
+def _end(sock: socket.socket, pidfd: int, errors: int) -> None:
+    """Kill the box's first process and wait until the kernel has ended all others."""
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
+    select.select([pidfd], [], [], 5)
+    sock.close()
+    os.close(pidfd)
+    os.close(errors)

@@ -1,0 +1,67 @@
+"""One command: a child in its own pid namespace, confined, that starts the command and waits for it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from rover.sandbox.inside.confine import confine, find_program
+from rover.sandbox.inside.entry import one_line
+
+#: What the first process reports: wait status of the command, user and system seconds.
+REPORT = struct.Struct("idd")
+#: Exit code of a first process that could not confine itself; its reason stands on the report pipe.
+BROKEN = 99
+
+
+def become_command(
+    argv: list[str], env: dict[str, str], limits: dict[str, Any], hide: list[str], fds: tuple[int, int, int, int]
+) -> None:
+    """In the forked child: run `argv` with stdin, stdout, stderr of `fds`, report on the last one, and end."""
+    try:
+        report = _arrange(fds)
+        confine(limits, hide=hide)
+        status = _first_process(lambda: _start(argv, env))
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        os.write(report, REPORT.pack(status, used.ru_utime, used.ru_stime))
+        os._exit(0)
+    except BaseException as error:
+        os.write(3, one_line(error).encode())
+    finally:
+        os._exit(BROKEN)
+
+
+def _arrange(fds: tuple[int, int, int, int]) -> int:
+    """Put the four descriptors at 0 to 3, close all others; the fourth is not passed on."""
+    high = [os.dup2(fd, 100 + i, inheritable=False) for i, fd in enumerate(fds)]
+    for i, fd in enumerate(high):
+        os.dup2(fd, i, inheritable=i < 3)
+    os.closerange(4, 4096)
+    return 3
+
+
+def _first_process(start: Callable[[], int]) -> int:
+    """Be pid 1: start the command, reap whatever ends, return the command's wait status."""
+    child = start()
+    if child < 0:
+        return -child << 8
+    while True:
+        pid, status = os.wait()
+        if pid == child:
+            return status
+
+
+def _start(argv: list[str], env: dict[str, str]) -> int:
+    """The pid of the started command, or minus the exit code a shell would give."""
+    program = find_program(argv[0], env.get("PATH", ""))
+    try:
+        if program is None:
+            raise FileNotFoundError(errno.ENOENT, "not found")
+        return os.posix_spawn(program, argv, env)
+    except OSError as error:
+        os.write(2, f"{argv[0]}: {error.strerror}\n".encode("utf-8", "backslashreplace"))
+        return -127 if error.errno == errno.ENOENT else -126

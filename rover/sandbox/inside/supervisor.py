@@ -1,0 +1,186 @@
+"""The one process that lives as long as its box: lays out the workspace, starts commands and calls, watches them.
+
+It holds capabilities in the box's own user namespace, for mounts and for files of mode 000; what it starts holds
+none. It is spoken to over one socket, and when that closes the box ends. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import sys
+from typing import Any
+
+from rover.sandbox.inside import frames, kernel
+from rover.sandbox.inside.command import REPORT, become_command
+from rover.sandbox.inside.confine import PRIVATE, ROVER, fork_in_pid_namespace
+from rover.sandbox.inside.watch import Watch
+from rover.sandbox.inside.workspace import Workspace
+
+
+class Supervisor:
+    """The state of one box."""
+
+    def __init__(self, sock: socket.socket, config: dict[str, Any]) -> None:
+        self._sock = sock
+        self._config = config
+        self._zygotes: dict[bool, tuple[socket.socket, int]] = {}
+        _raise_file_limit()
+        os.chdir("/")
+        kernel.mount("tmpfs", PRIVATE, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "mode=700,nr_inodes=0")
+        _finish_root(config)
+        self._work = Workspace(config["workspace"])
+
+    def serve(self) -> None:
+        """Greet the host with a handle on this box, then answer requests for ever."""
+        frames.send(self._sock, {"workspace": self._work.mode}, fds=[os.pidfd_open(os.getpid())])
+        while True:
+            request = frames.receive(self._sock)
+            try:
+                head, body = getattr(self, f"do_{request.head['do']}")(request)
+            except OSError as error:
+                head, body = {"error": f"{request.head['do']}: {error}"}, []
+            finally:
+                for fd in request.fds:
+                    os.close(fd)
+            frames.send(self._sock, head, body)
+
+    def do_missing(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
+        return {"missing": self._work.missing(request.head["files"])}, []
+
+    def do_start(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
+        rest = memoryview(request.body)
+        for blob, size in request.head["blobs"]:
+            self._work.put(blob, rest[:size])
+            rest = rest[size:]
+        self._work.lay_out(request.head["files"])
+        return self.do_reset(request)
+
+    def do_reset(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
+        self._work.reset(request.head.get("disk_bytes"), request.head.get("inodes"))
+        return {}, []
+
+    def do_snapshot(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
+        entries, new, refused = self._work.snapshot()
+        head = {"entries": entries, "new": [[blob, len(data)] for blob, data in new.items()], "refused": refused}
+        return head, list(new.values())
+
+    def do_run(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
+        """Run a command; the only descriptor is its stdin."""
+        head = request.head
+        out, out_end = os.pipe2(os.O_CLOEXEC)
+        err, err_end = os.pipe2(os.O_CLOEXEC)
+        report, report_end = os.pipe2(os.O_CLOEXEC)
+        limits = self._limits(head["limits"])
+        stdin = request.fds[0] if request.fds else os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+        pid, pidfd = fork_in_pid_namespace()
+        if pid == 0:
+            hide = self._config["hide"]
+            become_command(head["argv"], head["env"], limits, hide, (stdin, out_end, err_end, report_end))
+        for fd in (out_end, err_end, report_end, *(() if request.fds else (stdin,))):
+            os.close(fd)
+        watch = self._watch(pidfd, [out, err], limits)
+        os.waitpid(pid, 0)
+        said = os.read(report, 4096)
+        os.close(report)
+        if len(said) == REPORT.size:
+            status, user, system = REPORT.unpack(said)
+            watch.cpu_s = max(watch.cpu_s if watch.breach else 0.0, user + system)
+        elif watch.breach:
+            status = -1
+        else:
+            reason = said.decode("utf-8", "replace") or "its first process was killed"
+            return {"error": f"the command could not be confined: {reason}"}, []
+        head = {"status": status, "breach": watch.breach, "cpu_s": watch.cpu_s, "wall_s": watch.wall_s}
+        return self._with_streams(head, watch)
+
+    def do_call(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
+        """Fork a call from a warm process. Descriptors: the job, the result."""
+        head = request.head
+        out, out_end = os.pipe2(os.O_CLOEXEC)
+        err, err_end = os.pipe2(os.O_CLOEXEC)
+        limits = self._limits(head["limits"])
+        zygote = self._zygote(bool(head["heavy"]))
+        job = {"limits": limits, "warm": head["warm"]}
+        try:
+            frames.send(zygote, job, fds=[*request.fds, out_end, err_end])
+            answer = frames.receive(zygote)
+        except frames.Closed:
+            self._zygotes.clear()
+            return {"error": "the warm process died"}, []
+        finally:
+            os.close(out_end)
+            os.close(err_end)
+        if "error" in answer.head:
+            os.close(out)
+            os.close(err)
+            return {"error": answer.head["error"]}, []
+        watch = self._watch(answer.fds[0], [out, err], limits)
+        frames.send(zygote, {"reap": answer.head["pid"]})
+        status = frames.receive(zygote).head["status"]
+        return self._with_streams({"status": status, "breach": watch.breach}, watch)
+
+    def do_warm(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
+        """Start a warm process ahead of its first call."""
+        self._zygote(bool(request.head["heavy"]))
+        return {}, []
+
+    def _watch(self, pidfd: int, pipes: list[int], limits: dict[str, Any]) -> Watch:
+        ours = {os.getpid(), *(pid for _, pid in self._zygotes.values())}
+        watch = Watch(pidfd, pipes, limits, ours, self._sock.fileno())
+        watch.wait()
+        for fd in (pidfd, *pipes):
+            os.close(fd)
+        return watch
+
+    def _with_streams(self, head: dict[str, Any], watch: Watch) -> tuple[dict[str, Any], list[bytes]]:
+        out, err = (bytes(stream) for stream in watch.streams.values())
+        return {**head, "stdout": len(out)}, [out, err]
+
+    def _limits(self, limits: dict[str, Any]) -> dict[str, Any]:
+        """The kernel counts the box's own processes too."""
+        return {**limits, "processes": int(limits["processes"]) + 2 + len(self._zygotes)}
+
+    def _zygote(self, heavy: bool) -> socket.socket:
+        if heavy not in self._zygotes:
+            near, far = socket.socketpair()
+            code = f"import sys; sys.path[:0] = {[ROVER]!r}; sys.path += {self._config['site']!r}; "
+            code += "from rover.sandbox.inside.zygote import main; main()"
+            argv = [self._config["python"], "-s", "-S", "-P", "-c", code, str(far.fileno())]
+            far.set_inheritable(True)
+            pid = os.posix_spawn(argv[0], argv, self._config["env"])
+            far.close()
+            self._zygotes[heavy] = (near, pid)
+        return self._zygotes[heavy][0]
+
+
+def _finish_root(config: dict[str, Any]) -> None:
+    """Write the few files and links that the box has of its own, then make its root read-only."""
+    for path, text in config["files"].items():
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as stream:
+            stream.write(text)
+    for path, target in config["links"].items():
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.symlink(target, path)
+    flags = kernel.MS_REMOUNT | kernel.MS_BIND | kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV
+    for folder in ("/tmp", "/dev", "/"):
+        kernel.mount("none", folder, flags=flags)
+
+
+def _raise_file_limit() -> None:
+    """A snapshot of a deep workspace holds one descriptor a level."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096) if hard > 0 else 4096, hard))
+
+
+def main() -> None:
+    """`main` of the box. Its argument is the socket; the first message there is the configuration, which would
+    be seen by every command if it were an argument too."""
+    sock = socket.socket(fileno=int(sys.argv[1]))
+    sock.set_inheritable(False)
+    try:
+        Supervisor(sock, frames.receive(sock).head).serve()
+    except frames.Closed:
+        os._exit(0)
