@@ -49,8 +49,8 @@ def demonstrate(
 def solver(family: Family, role: str) -> SolverPolicy:
     """A family's solver as a policy."""
     if role == "demonstrator":
-        return SolverPolicy(family.name, role="demonstrator", plan=family.demonstrator())
-    return SolverPolicy(family.name, role="alternative", plan=family.alternative())
+        return SolverPolicy(family.name, role="demonstrator", plan=family.demonstrator(), version=family.version)
+    return SolverPolicy(family.name, role="alternative", plan=family.alternative(), version=family.version)
 
 
 def failure(trajectory: Trajectory) -> str:

@@ -33,9 +33,7 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     ("is later than", "gt"), ("is after", "gt"), ("is more than", "gt"), ("is above", "gt"),
     ("differs from", "ne"), ("is not", "ne"), ("equals", "eq"), ("contains", "contains"), ("is", "eq"),
 )  # fmt: skip
-_CONDITION = re.compile(
-    rf"{NAME} (?:(is not empty|is empty)|({'|'.join(p for p, _ in _PHRASES)}) ({VALUE}))"
-)
+_CONDITION = re.compile(rf"{NAME} (?:(is not empty|is empty)|({'|'.join(p for p, _ in _PHRASES)}) ({VALUE}))")
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,6 +124,10 @@ EMPTY_CELLS = (
     "An empty cell meets no condition, nor does NA in a column of numbers or dates.",
     "A row whose cell is empty (or NA, in a column of numbers or dates) does not meet a condition on it.",
 )
+GAPS = (
+    "Cells that are empty or say NA are left out of sums, averages, smallest and largest values.",
+    "Sums, averages and extremes skip cells that are empty or say NA.",
+)
 ROUNDING = ("Halves are rounded away from zero.", "Round halves away from zero.")
 GUARD = (
     "Leave every other file as it is and create no other file.",

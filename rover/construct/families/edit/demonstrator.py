@@ -95,7 +95,9 @@ def plan(view: PolicyView, seed: int) -> Generator[ToolCall, Call, str]:
     return f"Set {asked.column} in {len(chosen)} rows of {path}."
 
 
-def _change(desk: Desk, asked: Reading, rows: list[dict[str, Any]], chosen: list[int]) -> Generator[ToolCall, Call, None]:
+def _change(
+    desk: Desk, asked: Reading, rows: list[dict[str, Any]], chosen: list[int]
+) -> Generator[ToolCall, Call, None]:
     assert asked.target
     sheet, path = asked.target
     key = _unique_column(rows, asked.column)
@@ -114,7 +116,9 @@ def _change(desk: Desk, asked: Reading, rows: list[dict[str, Any]], chosen: list
         yield from desk.use("write_table", path=path, columns=columns, rows=table)
 
 
-def _by_cell(desk: Desk, asked: Reading, rows: list[dict[str, Any]], chosen: list[int]) -> Generator[ToolCall, Call, None]:
+def _by_cell(
+    desk: Desk, asked: Reading, rows: list[dict[str, Any]], chosen: list[int]
+) -> Generator[ToolCall, Call, None]:
     """All cells in one call, where the sheet is plain: a header in the first row and no empty row between."""
     assert asked.target
     sheet, path = asked.target

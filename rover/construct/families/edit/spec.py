@@ -43,9 +43,7 @@ class Edit:
         joins: tuple[Join, ...] = ()
         if self.membership:
             m = self.membership
-            right = Query(
-                source=m.other, filters=tuple(c.filter() for c in m.conditions), select=(m.other_column,)
-            )
+            right = Query(source=m.other, filters=tuple(c.filter() for c in m.conditions), select=(m.other_column,))
             joins = (Join(right=right, on=((m.column, m.other_column),)),)
         return Query(
             source=self.source, joins=joins, filters=tuple(c.filter() for c in self.conditions), select=self.key
@@ -101,12 +99,16 @@ REST = (
 
 def _target(edit: Edit, rng: random.Random) -> str:
     where = place(edit.source)
-    return rng.choice((f"Edit {where} in place.", f"The table to edit in place is {where}.", f"Work directly in {where}."))
+    return rng.choice(
+        (f"Edit {where} in place.", f"The table to edit in place is {where}.", f"Work directly in {where}.")
+    )
 
 
 def _conditions(conditions: tuple[Condition, ...], rng: random.Random) -> str:
     text = " and ".join(c.words(rng) for c in conditions)
-    return rng.choice((f"Pick the rows where {text}.", f"It concerns the rows in which {text}.", f"Find the rows where {text}."))
+    return rng.choice(
+        (f"Pick the rows where {text}.", f"It concerns the rows in which {text}.", f"Find the rows where {text}.")
+    )
 
 
 def _membership(m: Membership, rng: random.Random) -> str:
@@ -122,4 +124,10 @@ def _membership(m: Membership, rng: random.Random) -> str:
 def _change(edit: Edit, rng: random.Random) -> str:
     kind = "number" if isinstance(edit.value, int | float) else "text"
     column, new = name(edit.column), wording.value(edit.value, kind)
-    return rng.choice((f"Set {column} to {new} in these rows.", f"In these rows put {new} into {column}.", f"These rows get {new} in the column {column}."))
+    return rng.choice(
+        (
+            f"Set {column} to {new} in these rows.",
+            f"In these rows put {new} into {column}.",
+            f"These rows get {new} in the column {column}.",
+        )
+    )

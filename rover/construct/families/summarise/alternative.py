@@ -39,10 +39,10 @@ for key, members in groups.items():
         if m["fn"] == "count_distinct":
             line[m["name"]] = len(set(map(str, cells)))
             continue
+        cells = [num(c) for c in cells if str(c).strip().lower() not in ("na", "n/a", "nan", "null")]
         if not cells:
             line[m["name"]] = None
             continue
-        cells = [num(c) for c in cells]
         total = sum(cells)
         line[m["name"]] = {"sum": total, "mean": total / len(cells), "min": min(cells), "max": max(cells)}[m["fn"]]
     result.append(line)

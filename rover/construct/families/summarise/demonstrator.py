@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from rover.construct.families.desk import (
+    MARKS,
     NAME,
     Desk,
     Test,
@@ -27,6 +28,8 @@ _IGNORE = (
     r"[^`\"\d]*\b(?:review needs|get this ready|piece of work|planning round|look at the data)\b[^`\"\d]*",
     r"An empty cell meets no condition, nor does NA in a column of numbers or dates",
     r"A row whose cell is empty \(or NA, in a column of numbers or dates\) does not meet a condition on it",
+    r"Cells that are empty or say NA are left out of sums, averages, smallest and largest values",
+    r"Sums, averages and extremes skip cells that are empty or say NA",
     r"Halves are rounded away from zero", r"Round halves away from zero",
     r"Leave every other file as it is and create no other file", r"Do not change, add or delete any other file",
     r"No other file may be changed, created or deleted",
@@ -94,7 +97,12 @@ def read(instruction: str) -> Reading:
         (rf"Save it as a[^`]+ in {_PLACE}, with the columns (.+)", output),
         (rf"Deliver a[^`]+ in {_PLACE} that has the columns (.+)", output),
     ], _IGNORE)  # fmt: skip
-    for part, what in ((r.source, "source"), (r.groups, "grouping"), (r.measures, "measure"), (r.output, "output file")):
+    for part, what in (
+        (r.source, "source"),
+        (r.groups, "grouping"),
+        (r.measures, "measure"),
+        (r.output, "output file"),
+    ):
         if not part:
             raise PolicyFailure(f"the request names no {what}")
     return r
@@ -106,11 +114,15 @@ def plan(view: PolicyView, seed: int) -> Generator[ToolCall, Call, str]:
     if not view.offers("write_table"):
         raise PolicyFailure("the tool write_table is needed and not offered")
     desk = Desk(view)
-    assert asked.source and asked.output
+    assert asked.source
+    assert asked.output
     rows = yield from desk.table(asked.source[1], asked.source[0])
     for sheet, path, left, right in asked.lookups:
-        partners = {_key(p[right]): p for p in (yield from desk.table(path, sheet)) if _key(p[right]) is not None}
-        rows = [{**partners[_key(row[left])], **row} for row in rows if _key(row[left]) in partners]
+        there = yield from desk.table(path, sheet)
+        partners = {_key(p[right]): p for p in there if _known(p, right) and _key(p[right]) is not None}
+        rows = [
+            {**partners[_key(row[left])], **row} for row in rows if _known(row, left) and _key(row[left]) in partners
+        ]
     rows = [row for row in rows if all(_known(row, t.column) and t.holds(row) for t in asked.tests)]
     result = summarise(rows, asked)
     if asked.floor:
@@ -146,9 +158,9 @@ def _measure(members: list[dict[str, Any]], fn: str, column: str | None, decimal
     cells = [m[column] for m in members if _known(m, column) and _key(m[column]) is not None]
     if fn == "count_distinct":
         return len({str(c) for c in cells})
-    if not cells:
+    numbers = [decimal(c) for c in cells if str(c).strip().lower() not in MARKS]
+    if not numbers:
         return None
-    numbers = [decimal(c) for c in cells]
     if fn == "mean":
         return rounded(sum(numbers, Decimal(0)) / len(numbers), decimals)
     value = {"sum": lambda: sum(numbers, Decimal(0)), "min": lambda: min(numbers), "max": lambda: max(numbers)}[fn]()
@@ -163,9 +175,9 @@ def _known(row: dict[str, Any], column: str) -> bool:
 
 def _key(cell: Any) -> str | None:
     """A cell as a join key: 7, 7.0 and "7" are one."""
-    if cell is None or cell == "":
+    text = "" if cell is None else str(cell).strip()
+    if not text:
         return None
-    text = str(cell)
     return text[:-2] if text.endswith(".0") else text
 
 

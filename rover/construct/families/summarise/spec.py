@@ -101,8 +101,8 @@ def contract(summary: Summary, guard: guards.Guards) -> Contract:
 
 
 # --- the request -----------------------------------------------------------------------------------------
-def request(summary: Summary, rng: random.Random) -> str:
-    """The instruction, in one of many phrasings."""
+def request(summary: Summary, rng: random.Random, *, gaps: bool = False) -> str:
+    """The instruction, in one of many phrasings. `gaps`: a measured column has empty cells."""
     steps = [_base(summary, rng), *(_lookup(j, rng) for j in summary.lookups)]
     if summary.conditions:
         steps.append(_conditions(summary, rng))
@@ -115,6 +115,8 @@ def request(summary: Summary, rng: random.Random) -> str:
     outro = [rng.choice(wording.GUARD)]
     if any(m.decimals is not None for m in summary.measures):
         outro.insert(0, rng.choice(wording.ROUNDING))
+    if gaps:
+        outro.insert(0, rng.choice(wording.GAPS))
     if summary.conditions:
         outro.insert(0, rng.choice(wording.EMPTY_CELLS))
     return wording.paragraphs(rng, rng.choice(wording.OPENINGS), steps, outro)
@@ -136,13 +138,17 @@ def _lookup(j: Lookup, rng: random.Random) -> str:
 
 def _conditions(summary: Summary, rng: random.Random) -> str:
     text = " and ".join(c.words(rng) for c in summary.conditions)
-    return rng.choice((f"Keep only rows where {text}.", f"Only rows count where {text}.", f"Use only the rows in which {text}."))
+    return rng.choice(
+        (f"Keep only rows where {text}.", f"Only rows count where {text}.", f"Use only the rows in which {text}.")
+    )
 
 
 def _groups(summary: Summary, rng: random.Random) -> str:
     keys = listing(name(c.name) for c in summary.groups)
     each = f"each combination of {keys}" if len(summary.groups) > 1 else f"each {keys}"
-    return rng.choice((f"Make one row for {each}.", f"Group them by {keys}.", f"The result has one row for {each} that is left."))
+    return rng.choice(
+        (f"Make one row for {each}.", f"Group them by {keys}.", f"The result has one row for {each} that is left.")
+    )
 
 
 _WHAT = {
@@ -156,7 +162,9 @@ def _measure(m: Measure, rng: random.Random) -> str:
     if m.decimals is not None:
         places = f"{m.decimals} decimal{'s' if m.decimals != 1 else ''}"
         what += rng.choice((f", rounded to {places}", f" to {places}"))
-    return rng.choice((f"The column {name(m.name)} is {what}.", f"In {name(m.name)} put {what}.", f"{name(m.name)} holds {what}."))
+    return rng.choice(
+        (f"The column {name(m.name)} is {what}.", f"In {name(m.name)} put {what}.", f"{name(m.name)} holds {what}.")
+    )
 
 
 def _floor(floor: Condition, rng: random.Random) -> str:
@@ -167,14 +175,23 @@ def _floor(floor: Condition, rng: random.Random) -> str:
 def _order(order: Order, rng: random.Random) -> str:
     column = name(order.column)
     if order.descending:
-        return rng.choice((f"Sort the result by {column}, largest first.", f"Order the result by {column} in descending order."))
-    return rng.choice((f"Sort the result by {column}, smallest first.", f"Order the result by {column} in ascending order."))
+        return rng.choice(
+            (f"Sort the result by {column}, largest first.", f"Order the result by {column} in descending order.")
+        )
+    return rng.choice(
+        (f"Sort the result by {column}, smallest first.", f"Order the result by {column} in ascending order.")
+    )
 
 
 def _output(summary: Summary, rng: random.Random) -> str:
     target = summary.deliverable
     cols = listing(name(c.name) for c in target.columns)
-    form = {"csv": "a CSV table", "tsv": "a tab-separated table", "json": "a JSON list of objects", "xlsx": "a workbook"}
+    form = {
+        "csv": "a CSV table",
+        "tsv": "a tab-separated table",
+        "json": "a JSON list of objects",
+        "xlsx": "a workbook",
+    }
     where = f"the sheet {name(target.sheet)} of {name(target.path)}" if target.sheet else name(target.path)
     kind = form[target.type]
     return rng.choice((
