@@ -21,12 +21,12 @@ MAX_FIGURES = 6
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[A-Z\"'(\[])")
 _BREAK = re.compile(r"\s*(?:[-+*•#|>]|\d+[.)]\s|$)")
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
-_DATE = re.compile(
+DATE = re.compile(
     r"\b\d{4}[-/.]\d{1,2}[-/.]\d{1,2}\b|\b\d{1,2}[./-]\d{1,2}[./-]\d{4}\b|\b\d{4}-\d\d\b"
     rf"|\b\d{{1,2}}\.?\s+{_MONTH},?\s+\d{{4}}\b|\b{_MONTH}\s+\d{{1,2}},?\s+\d{{4}}\b",
     re.I,
 )
-_FIGURE = re.compile(
+FIGURE = re.compile(
     r"(?<!\w)(?<!\w[\-./:,'])[-+\u2212]?(?:[€$£¥₹]\s?)?[-+\u2212]?"
     r"(?:[1-9]\d{0,2}(?:[,'’\u00a0\u202f\u2009]\d{3})+(?:\.\d+)?|[1-9]\d{0,2}(?:\.\d{3})+,\d+|\d+[.,]\d+|\d+)"
     rf"(?=(?:{CODES})\b|(?!\w|[-./:]\d))",
@@ -36,8 +36,8 @@ _FIGURE = re.compile(
 
 def figures(text: str) -> list[float]:
     """The numbers that a piece of text states, in order."""
-    text = re.sub(r"(?m)^\s*(?:[-+*•]|\d+[.)])\s+", " ", _DATE.sub(" ", clean(text)))
-    return [v for m in _FIGURE.finditer(text) if (v := number(m.group(0))) is not None]
+    text = re.sub(r"(?m)^\s*(?:[-+*•]|\d+[.)])\s+", " ", DATE.sub(" ", clean(text)))
+    return [v for m in FIGURE.finditer(text) if (v := number(m.group(0))) is not None]
 
 
 def clean(text: str) -> str:
@@ -96,7 +96,7 @@ def figure_near(text: str, label: str, expected: Any, *, tolerance: float = 0.0)
 def _words_near(near: Sequence[str], label: str, value: Any) -> Result:
     day = date(value)
     for place in near:
-        if day and any(date(m.group(0)) == day for m in _DATE.finditer(place)):
+        if day and any(date(m.group(0)) == day for m in DATE.finditer(place)):
             return RIGHT
         if not is_empty(value) and _at(place, plain(value)):
             return RIGHT

@@ -25,7 +25,7 @@ MAX_UNPACKED = 256 << 20
 MAX_CELLS = 4_000_000
 
 
-class Unreadable(Exception):  # noqa: N818  # a finding about a deliverable, not an error of the verifier
+class Unreadable(Exception):  # a finding about a deliverable, not an error of the verifier
     """A deliverable cannot be read or lacks what is asked for; the criterion scores 0 with this reason."""
 
 
