@@ -1,20 +1,23 @@
 """Mutation rules: how a negative or an alternative is made of a reference state. Runs inside a box.
 
-Entry `rover.verify.mutate:apply` takes one rule {op, path, arguments} and a seed, `apply_all` many; the state's
-files are the current folder. Nothing is written there: the answer is what the rule changes,
+Entry `rover.verify.mutate:apply` takes one rule {op, path, arguments} and a seed, `apply_all` many. The state lies
+in end/, what it grew from in start/ (see `laid`). Nothing is written there: the answer is what the rule changes,
 {"writes": {path: base64}, "deletes": [path]}, or {"error": reason} where it can change nothing. The same state,
-rule and seed give the same bytes.
+rule and seed give the same bytes. `changed` gives the state after it.
 
-Negatives   delete, empty, touch, extra_file; drop_row, add_row, duplicate_row, change_cell, change_other_cell,
-            drop_column, rename_column (csv, tsv, xlsx, json, jsonl); change_field, drop_field (json objects);
-            change_figure, drop_figure (text)
+Negatives   delete, empty, touch, extra_file, revert (an edit of a file of the start taken back);
+            drop_row, add_row, duplicate_row, change_cell, change_other_cell, drop_column, rename_column, unsort
+            (csv, tsv, xlsx, json, jsonl); change_field, drop_field (json objects);
+            change_figure, drop_figure, drop_mention (text)
 Alternatives  shuffle_rows, reorder_columns, reformat_numbers, extra_column (tables); trailing_newline (text);
             reindent_json; rewrite_xlsx
 
 Arguments, all optional unless named: `sheet` (xlsx), `field` (a list in a JSON object, as a table), `column`,
-`columns`, `except` (columns to leave alone), `key` (columns that identify a row), `where` ({column: value}, picks
-the row), `value` (the new value), `delta` (how far a number moves), `to` (a new name), `label` (text; needed),
-`text` (content of an extra file). What is not said, the seed picks.
+`columns` (those to reformat; for change_other_cell those to spare), `except` (columns to leave alone), `key`
+(columns that identify a row), `where` ({column: value}, picks the row), `edited` (true: a row that differs from the
+start), `value` (the new value), `delta` (how far a number moves), `to` (a new name), `label` (needed near a figure),
+`was` (the value near the label, where it is no number), `text` (content of an extra file, or the words to drop).
+What is not said, the seed picks.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ NEGATIVES: dict[str, Op] = {
     "empty": files.empty,
     "touch": files.touch,
     "extra_file": files.extra_file,
+    "revert": files.revert,
     "drop_row": tables.drop_row,
     "add_row": tables.add_row,
     "duplicate_row": tables.duplicate_row,
@@ -42,10 +46,12 @@ NEGATIVES: dict[str, Op] = {
     "change_other_cell": tables.change_other_cell,
     "drop_column": tables.drop_column,
     "rename_column": tables.rename_column,
+    "unsort": tables.unsort,
     "change_field": objects.change_field,
     "drop_field": objects.drop_field,
     "change_figure": texts.change_figure,
     "drop_figure": texts.drop_figure,
+    "drop_mention": texts.drop_mention,
 }
 ALTERNATIVES: dict[str, Op] = {
     "shuffle_rows": tables.shuffle_rows,
@@ -60,7 +66,7 @@ OPS: dict[str, Op] = NEGATIVES | ALTERNATIVES
 
 
 def apply(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """What one rule {op, path, arguments, seed} changes of the state in the current folder."""
+    """What one rule {op, path, arguments, seed} changes of the state."""
     op, path = str(payload["op"]), str(payload.get("path", ""))
     if op not in OPS:
         return {"error": f"there is no mutation called {op!r}"}
@@ -80,6 +86,11 @@ def apply(payload: Mapping[str, Any]) -> dict[str, Any]:
 def apply_all(payload: Mapping[str, Any]) -> list[dict[str, Any]]:
     """`apply` for each of `rules`, all on the same state, with one `seed`."""
     return [apply({**rule, "seed": payload.get("seed", 0)}) for rule in payload["rules"]]
+
+
+def laid(state: Mapping[str, bytes], start: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The box in which rules are applied to a state that grew from a start."""
+    return {f"end/{p}": d for p, d in state.items()} | {f"start/{p}": d for p, d in start.items()}
 
 
 def changed(state: Mapping[str, bytes], answer: Mapping[str, Any]) -> dict[str, bytes]:

@@ -27,6 +27,15 @@ def touch(state: State, path: str, arguments: Arguments, rng: random.Random) -> 
     return {path: state.read(path) + b"\n"}
 
 
+def revert(state: State, path: str, arguments: Arguments, rng: random.Random) -> Change:
+    """The file as it was at the start; gone if it was not there."""
+    now = state.read(path)
+    was = state.start.read(path) if state.start is not None and state.start.exists(path) else None
+    if now == was:
+        raise Nothing(f"{path} is as it was at the start")
+    return {path: was}
+
+
 def extra_file(state: State, path: str, arguments: Arguments, rng: random.Random) -> Change:
     """A file that nobody asked for."""
     path = path or "scratch.txt"

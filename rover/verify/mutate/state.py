@@ -15,10 +15,11 @@ class Nothing(Exception):
 
 
 class State:
-    """Files below a folder."""
+    """Files below a folder, and what they were at the start."""
 
-    def __init__(self, root: Path = Path()) -> None:
+    def __init__(self, root: Path = Path("end"), start: Path | None = Path("start")) -> None:
         self._root = root
+        self.start = State(start, None) if start is not None else None
 
     def at(self, path: str) -> Path:
         parts = PurePosixPath(path).parts

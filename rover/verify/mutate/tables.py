@@ -22,6 +22,8 @@ def _op(edit: Edit) -> Op:
     def run(state: State, path: str, arguments: Arguments, rng: random.Random) -> Change:
         grid = load(state, path, arguments)
         before = repr((grid.header, grid.rows))
+        if arguments.get("edited"):
+            arguments = {**arguments, "rows": _differing(grid, state, path, arguments)}
         edit(grid, arguments, rng)
         if repr((grid.header, grid.rows)) == before:
             raise Nothing(f"the rule changes nothing in {path}")
@@ -33,10 +35,21 @@ def _op(edit: Edit) -> Op:
 def _rows(grid: Grid, arguments: Arguments) -> list[int]:
     """Numbers of the rows that `where` allows. Nothing where there is none."""
     where = {grid.at(c): v for c, v in (arguments.get("where") or {}).items()}
-    out = [i for i, row in enumerate(grid.rows) if all(same(row[c], v) for c, v in where.items())]
+    rows = arguments.get("rows", range(len(grid.rows)))
+    out = [i for i in rows if all(same(grid.rows[i][c], v) for c, v in where.items())]
     if not out:
         raise Nothing("the table has no such row")
     return out
+
+
+def _differing(grid: Grid, state: State, path: str, arguments: Arguments) -> list[int]:
+    """Rows whose cell in `column` (else any) is another one than at the start, by position."""
+    if state.start is None or not state.start.exists(path):
+        return list(range(len(grid.rows)))
+    before = load(state.start, path, arguments)
+    columns = [grid.at(arguments["column"])] if "column" in arguments else range(len(grid.header))
+    both = zip(grid.rows, before.rows, strict=False)
+    return [i for i, (now, was) in enumerate(both) if any(plain(now[c]) != plain(was[c]) for c in columns)]
 
 
 def _free(grid: Grid, arguments: Arguments) -> list[int]:
@@ -94,9 +107,8 @@ def _written(grid: Grid, value: Any) -> Any:
 
 def _change_other_cell(grid: Grid, arguments: Arguments, rng: random.Random) -> None:
     """A cell that the task does not touch: of a column that is neither edited nor part of a key."""
-    spared = {*(arguments.get("except") or ()), *(arguments.get("key") or ())}
-    if "column" in arguments:
-        spared.add(arguments["column"])
+    named = [n for k in ("except", "key", "columns") for n in arguments.get(k) or ()]
+    spared = {*named, *([arguments["column"]] if "column" in arguments else [])}
     left = [i for i, c in enumerate(grid.header) if c not in spared]
     if not left or not grid.rows:
         raise Nothing("every column is spared")
@@ -123,6 +135,31 @@ def _shuffle_rows(grid: Grid, arguments: Arguments, rng: random.Random) -> None:
         raise Nothing("there are not two different rows")
     while grid.rows == before:
         rng.shuffle(grid.rows)
+
+
+def _unsort(grid: Grid, arguments: Arguments, rng: random.Random) -> None:
+    """Rows in an order in which the column is not sorted, neither way."""
+    c = grid.at(arguments["column"])
+    lowest, highest = _ends(grid, c)
+    if lowest == highest or len(grid.rows) < 3:
+        grid.rows.reverse()
+        return
+    rest = [row for i, row in enumerate(grid.rows) if i not in (lowest, highest)]
+    rng.shuffle(rest)
+    inner = next((i for i, row in enumerate(rest) if not same(row[c], grid.rows[lowest][c])), None)
+    middle = [rest.pop(inner)] if inner is not None else []
+    # an extreme stands between two others: sorted neither up nor down
+    first = middle or [grid.rows[highest]]
+    last = [grid.rows[highest]] if middle else []
+    grid.rows[:] = [*first, grid.rows[lowest], *last, *rest]
+
+
+def _ends(grid: Grid, c: int) -> tuple[int, int]:
+    """Rows of the least and the greatest value of a column."""
+    values = [row[c] for row in grid.rows]
+    numbers = [number(v) for v in values]
+    ranks: list[Any] = numbers if None not in numbers else [plain(v).casefold() for v in values]
+    return ranks.index(min(ranks)), ranks.index(max(ranks))
 
 
 def _reorder_columns(grid: Grid, arguments: Arguments, rng: random.Random) -> None:
@@ -170,6 +207,7 @@ change_other_cell = _op(_change_other_cell)
 drop_column = _op(_drop_column)
 rename_column = _op(_rename_column)
 shuffle_rows = _op(_shuffle_rows)
+unsort = _op(_unsort)
 reorder_columns = _op(_reorder_columns)
 reformat_numbers = _op(_reformat_numbers)
 extra_column = _op(_extra_column)

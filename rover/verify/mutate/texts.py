@@ -28,6 +28,16 @@ def drop_figure(state: State, path: str, arguments: Arguments, rng: random.Rando
     return _edit(state, path, arguments, lambda found: "")
 
 
+def drop_mention(state: State, path: str, arguments: Arguments, rng: random.Random) -> Change:
+    """The words of `text` stand nowhere any more; of a path also its file name."""
+    text = decode(state.read(path), path)
+    words = [str(arguments["text"]), str(arguments["text"]).rsplit("/", 1)[-1]]
+    left = re.sub("|".join(map(re.escape, words)), "a file", text, flags=re.I)
+    if left == text:
+        raise Nothing(f"{path} does not mention {words[0]!r}")
+    return {path: left.encode()}
+
+
 def _edit(state: State, path: str, arguments: Arguments, new: Callable[[str], str]) -> Change:
     """Change what stands near `label`: the value `was` where it is named (text, a date), else every figure."""
     label, was = str(arguments["label"]), arguments.get("was")

@@ -1,0 +1,190 @@
+"""Calibration: whether a verifier tells right from wrong, on cases whose answer is known.
+
+The start state and every null attacker are rejected when they stay below the pass mark; a negative when the
+criterion of the requirement it breaks scores below 1; the reference and every alternative are accepted when
+every criterion scores 1. A verifier that crashes on a case, and a rule that changes nothing, decide neither way:
+the case is observed as `error`, and calibration fails.
+
+A whole alternative state lies in verifier/cases/ID/: its files in files/, laid over the start, and, where it
+deletes files or has a last message, a state.json (a reference record).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from rover.rollout.env import Env, reference_state
+from rover.sandbox.protocol import Files
+from rover.verify.grade import passes
+from rover.verify.mutate import changed, laid
+from rover_store.errors import PackageError
+from rover_store.ids import digest
+from rover_store.records import Mutation, Reference, Verdict
+
+if TYPE_CHECKING:
+    from rover.rollout.engine import Engine
+
+Kind = Literal["start", "attacker", "negative", "reference", "alternative"]
+Seen = Literal["accepted", "rejected", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One case: what the verifier had to say and what it said."""
+
+    case: str
+    kind: Kind
+    expected: Seen
+    observed: Seen
+    requirement: str | None = None
+    reason: str = ""
+    #: the rollout of an attacker
+    rollout: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.observed == self.expected
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """All cases of one verifier. `ok`: it was right on each, and there was something to be right on."""
+
+    rows: tuple[Row, ...]
+    run: int = 0
+    reused: int = 0
+
+    @property
+    def ok(self) -> bool:
+        return all(row.ok for row in self.rows) and any(row.kind == "reference" for row in self.rows)
+
+    @property
+    def wrong(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if not row.ok)
+
+
+def calibrate(engine: Engine, env: Env, seed: int = 0) -> Calibration:
+    """Try the verifier of `env` on the start state, the reference, its cases, and every null attacker."""
+    rows = [start_row(engine, env), reference_row(engine, env), *state_rows(engine, env)]
+    rows += mutant_rows(engine, env, env.cases.negatives, seed)
+    rows += mutant_rows(engine, env, env.cases.alternatives, seed)
+    attackers, run, reused = attacker_rows(engine, env, seed)
+    return Calibration((*rows, *attackers), run, reused)
+
+
+def start_row(engine: Engine, env: Env) -> Row:
+    return _below_mark("start", "start", env, engine.grade_state(env, env.start))
+
+
+def reference_row(engine: Engine, env: Env) -> Row:
+    verdict = engine.grade_state(env, reference_state(env), env.reference.final_message)
+    return _all_right("reference", "reference", verdict)
+
+
+def state_rows(engine: Engine, env: Env) -> list[Row]:
+    """Alternatives that are kept as files."""
+    out = []
+    for name in env.cases.states:
+        state, message = alternative_state(env, name)
+        out.append(_all_right(name, "alternative", engine.grade_state(env, state, message)))
+    return out
+
+
+def mutant_rows(engine: Engine, env: Env, rules: Sequence[Mutation], seed: int) -> list[Row]:
+    """Negatives (rules with a requirement) and alternatives, made of the reference and graded."""
+    out = []
+    for rule, state in zip(rules, mutants(engine, env, rules, seed), strict=True):
+        kind: Kind = "negative" if rule.requirement else "alternative"
+        if isinstance(state, str):
+            expected: Seen = "rejected" if rule.requirement else "accepted"
+            out.append(Row(rule.id, kind, expected, "error", rule.requirement, state))
+            continue
+        verdict = engine.grade_state(env, state, env.reference.final_message)
+        out.append(
+            _broken(rule.id, rule.requirement, env, verdict)
+            if rule.requirement
+            else _all_right(rule.id, kind, verdict)
+        )
+    return out
+
+
+def mutants(engine: Engine, env: Env, rules: Sequence[Mutation], seed: int) -> list[Files | str]:
+    """The state that each rule makes of the reference, or the reason why it makes none."""
+    if not rules:
+        return []
+    reference = reference_state(env)
+    asked = [{"id": r.id, "op": r.op, "path": r.path, "arguments": dict(r.arguments)} for r in rules]
+    result = engine.call("rover.verify.mutate:apply_all", {"rules": asked, "seed": seed}, laid(reference, env.start))
+    if result.breach or result.error:
+        return [f"the rules could not be applied: {result.breach or result.error}"] * len(rules)
+    return [str(a["error"]) if "error" in a else changed(reference, a) for a in result.value]
+
+
+def attacker_rows(engine: Engine, env: Env, seed: int) -> tuple[list[Row], int, int]:
+    """Every null attacker through the harness; also how many rollouts were run and reused."""
+    from rover.policy.null import NULL_POLICIES
+    from rover.policy.registry import get_policy
+    from rover.rollout.records import RolloutRequest
+
+    policies = [get_policy(f"null:{name}") for name in NULL_POLICIES]
+    requests = [RolloutRequest(env, p, int(digest(["calibrate", p.id, seed])[:15], 16)) for p in policies]
+    results = engine.rollouts(requests)
+    verdicts = engine.grade([(r, env) for r in results])
+    rows = [
+        _below_mark(f"null:{name}", "attacker", env, verdict, result.id)
+        for name, verdict, result in zip(NULL_POLICIES, verdicts, results, strict=True)
+    ]
+    reused = sum(r.reused for r in results)
+    return rows, len(results) - reused, reused
+
+
+def alternative_state(env: Env, name: str) -> tuple[Files, str]:
+    """A whole alternative end state and its last message."""
+    where = f"cases/{name}/"
+    own = {p[len(where) :]: d for p, d in env.verifier_files.items() if p.startswith(where)}
+    files = {p[len("files/") :]: d for p, d in own.items() if p.startswith("files/")}
+    record = Reference.load(own["state.json"], f"verifier/{where}state.json") if "state.json" in own else Reference()
+    gone = {c.path for c in record.changes if c.deleted}
+    if not files and not gone:
+        raise PackageError("verifier/cases/cases.json", "states", f"{name}: there is no state in verifier/{where}files")
+    state = {p: d for p, d in {**env.start, **files}.items() if p not in gone}
+    return dict(sorted(state.items())), record.final_message
+
+
+# --- rows ----------------------------------------------------------------------------------------------------
+def _undecided(verdict: Verdict) -> bool:
+    return verdict.outcome in ("verifier_error", "infra_error")
+
+
+def _below_mark(case: str, kind: Kind, env: Env, verdict: Verdict, rollout: str | None = None) -> Row:
+    if _undecided(verdict):
+        return Row(case, kind, "rejected", "error", None, f"{verdict.outcome}: {verdict.reason}", rollout)
+    through = passes(env.verifier, verdict.score, verdict.gate)
+    return Row(case, kind, "rejected", "accepted" if through else "rejected", None, verdict.reason, rollout)
+
+
+def _broken(case: str, requirement: str, env: Env, verdict: Verdict) -> Row:
+    if _undecided(verdict):
+        return Row(case, "negative", "rejected", "error", requirement, f"{verdict.outcome}: {verdict.reason}")
+    own = [s for s in verdict.scores if s.requirement == requirement]
+    low = [s for s in own if s.score < 1]
+    if low:
+        return Row(case, "negative", "rejected", "rejected", requirement, f"{low[0].criterion}: {low[0].reason}")
+    why = _listed(s.criterion for s in own) if own else "no criterion"
+    return Row(case, "negative", "rejected", "accepted", requirement, f"{why} scores {requirement} as right")
+
+
+def _all_right(case: str, kind: Kind, verdict: Verdict) -> Row:
+    if _undecided(verdict):
+        return Row(case, kind, "accepted", "error", None, f"{verdict.outcome}: {verdict.reason}")
+    low = [s for s in verdict.scores if s.score < 1]
+    if low or not verdict.scores:
+        reason = f"{low[0].criterion}: {low[0].reason}" if low else "the verifier has no criteria"
+        return Row(case, kind, "accepted", "rejected", low[0].requirement if low else None, reason)
+    return Row(case, kind, "accepted", "accepted", None, verdict.reason)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)
