@@ -74,12 +74,12 @@ def _breakages(
             yield "rename_column", path, {"column": rng.choice(target.columns).name, **sheet}
     elif isinstance(rule, RowsRule):
         first, second = rng.sample(("drop_row", "add_row", "duplicate_row"), 2)
-        yield first, path, dict(sheet)
-        yield second, path, dict(sheet)
+        yield first, path, {"key": list(target.key), **sheet}
+        yield second, path, {"key": list(target.key), **sheet}
     elif isinstance(rule, CellsRule):
         yield "change_cell", path, {"column": rule.column, **sheet}
     elif isinstance(rule, OrderRule):
-        yield "shuffle_rows", path, dict(sheet)
+        yield "unsort", path, {"column": rule.column, **sheet}
     elif isinstance(rule, FieldRule):
         yield rng.choice(("change_field", "drop_field")), path, {"field": rule.field}
     elif isinstance(rule, SetRule | RecordsRule):
@@ -87,9 +87,9 @@ def _breakages(
     elif isinstance(rule, FigureRule):
         yield rng.choice(("change_figure", "drop_figure")), path, {"label": rule.label}
     elif isinstance(rule, CiteRule):
-        yield "drop_figure", path, {"label": rng.choice(rule.paths)}
+        yield "drop_mention", path, {"text": rng.choice(rule.paths)}
     elif isinstance(rule, EditRule):
-        yield "change_cell", path, {"column": rule.column, **sheet}
+        yield "change_cell", path, {"column": rule.column, "edited": True, **sheet}
     elif isinstance(rule, RestRule):
         edited = [r.rule.column for r in contract.requirements if isinstance(r.rule, EditRule)]
         yield "change_other_cell", path, {"columns": edited, **sheet}

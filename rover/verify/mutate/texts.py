@@ -55,9 +55,22 @@ def _edit(state: State, path: str, arguments: Arguments, new: Callable[[str], st
         if (one, two) != (before, after):
             lines[i] = one + kept + two
             touched += 1
+    if not touched and is_empty(was):
+        touched = _words_after(lines, pattern)
     if not touched:
-        raise Nothing(f"no figure stands near {label!r}")
+        raise Nothing(f"nothing stands near {label!r}")
     return {path: "\n".join(lines).encode()}
+
+
+def _words_after(lines: list[str], pattern: re.Pattern[str]) -> int:
+    """Where no figure stands near the label: the words after it become `unknown`."""
+    touched = 0
+    for i, line in enumerate(lines):
+        m = pattern.search(line)
+        if m and (rest := re.match(r"([^\w]*)(\w.*?)([.!?|]?\s*)$", line[m.end() :])):
+            lines[i] = f"{line[: m.end()]}{rest[1]}unknown{rest[3]}"
+            touched += 1
+    return touched
 
 
 def _replace(part: str, was: Any, new: Callable[[str], str]) -> str:
