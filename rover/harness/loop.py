@@ -17,7 +17,7 @@ from typing import Any, Literal
 from rover.harness import manifest as m
 from rover.harness.manifest import Manifest
 from rover.harness.tools.specs import WRITERS, argument_error, offered
-from rover.policy.protocol import Action, Policy, PolicyFailure, PolicyView, Session
+from rover.policy.protocol import MALFORMED, Action, Policy, PolicyFailure, PolicyView, Session
 from rover.sandbox.protocol import Sandbox
 from rover_store.errors import HarnessError, ProviderError, RoverError, SandboxError
 from rover_store.records import Call, Harness, Limits, RolloutKey, ToolCall, Trajectory, Turn, Usage
@@ -199,6 +199,8 @@ class _Rollout:
             return clean.model_copy(update={"arguments": {}}), "the arguments hold a value that JSON cannot carry"
         if call.tool not in self.job.harness.tools:
             return clean, f"no tool is called {clean.tool!r}; offered: {', '.join(self.job.harness.tools)}"
+        if MALFORMED in call.arguments:
+            return clean, f"{call.tool}: the arguments are not a JSON object"
         problem = argument_error(call.tool, call.arguments)
         return clean, f"{call.tool}: bad arguments: {problem}" if problem else ""
 

@@ -1,1 +1,1 @@
-"""Who acts: a Protocol, family solvers, scripted plans with slips, null attackers, replay, any OpenAI-compatible server."""
+"""Who acts: a Protocol, family solvers, scripted plans, null attackers, replay, any OpenAI-compatible server."""

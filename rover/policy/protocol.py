@@ -7,10 +7,13 @@ contract.json, the verifier or the reference. Null attackers also get the paths 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from rover_store.records import Call, ToolCall, Usage
+
+#: the one key of arguments that were no JSON object; its value is what the model wrote
+MALFORMED = "__malformed__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +44,10 @@ class Action:
 
     calls: tuple[ToolCall, ...] = ()
     message: str = ""
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
 
 
-class PolicyFailure(Exception):  # noqa: N818  # an outcome (policy_error), not an error of rover
+class PolicyFailure(Exception):  # an outcome (policy_error), not an error of rover
     """The policy cannot go on: no plan found, malformed answer. Recorded as `policy_error` with this reason."""
 
 
