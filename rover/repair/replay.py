@@ -111,14 +111,12 @@ class Replay:
 
     def play(self, env: Env, cast: Sequence[Actor]) -> tuple[Run, ...]:
         """Every actor on every seed, graded by the candidate's own verifier."""
-        requests = [
-            RolloutRequest(env, actor.policy, seed_of(self.case, actor.policy.id, k)) for k in self.seeds for actor in cast
-        ]
+        order = [(actor, k) for k in self.seeds for actor in cast]
+        requests = [RolloutRequest(env, a.policy, seed_of(self.case, a.policy.id, k)) for a, k in order]
         results = self.engine.rollouts(requests)
         self.reused += sum(r.reused for r in results)
         self.ran += sum(not r.reused for r in results)
         verdicts = self.engine.grade([(result, env) for result in results])
-        order = [(actor, k) for k in self.seeds for actor in cast]
         return tuple(
             Run(actor, k, result, verdict)
             for (actor, k), result, verdict in zip(order, results, verdicts, strict=True)

@@ -1,0 +1,111 @@
+"""One candidate on trial: its replayed runs, and what the oracle holds of each. Made when a gate asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from rover.diagnose.protocol import ProbeContext
+from rover.repair.candidates import Built
+from rover.repair.intent import Intent
+from rover.repair.oracle import ContractUnanswerable, Opinion, Oracle, state_after
+from rover.repair.replay import Actor, Replay, Run
+from rover.rollout.env import Env
+from rover_store.records import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A run, the verifier's scores requirement by requirement, and the oracle's opinion."""
+
+    run: Run
+    opinion: Opinion
+
+    @property
+    def accepted(self) -> bool:
+        """Accepted by both: by the verifier with every criterion, and by the oracle."""
+        return verifier_accepts(self.run.verdict) and self.opinion.accepts
+
+    @property
+    def solved(self) -> bool:
+        """The contract is satisfied, whatever the verifier says."""
+        return self.run.result.trajectory.end == "completed" and self.opinion.accepts
+
+
+@dataclass
+class Trial:
+    """A candidate before the gates. `cast` are its replay policies."""
+
+    built: Built
+    intent: Intent
+    replay: Replay
+    cast: Sequence[Actor] = ()
+    seed: int = 0  # of the probes
+    ran: int = 0
+    reused: int = 0
+    _oracle: list[Oracle] = field(default_factory=list)
+
+    @property
+    def env(self) -> Env:
+        return self.built.env
+
+    @cached_property
+    def probing(self) -> ProbeContext:
+        """What the probes look at when they ask this candidate."""
+        resources = {f"{r.kind}/{r.name}": r.tree for r in self.env.context.resources}
+        return ProbeContext(self.env, self.replay.engine, self.seed, resources)
+
+    def rollouts(self) -> tuple[int, int]:
+        """Rollouts run and reused for this candidate, the probes' own included."""
+        runs = self.probing.runs
+        return self.ran + runs.ran, self.reused + runs.reused
+
+    @property
+    def oracle(self) -> Oracle:
+        """The frozen contract on this candidate's context."""
+        if not self._oracle:
+            self._oracle.append(Oracle(self.replay.engine, self.intent.contract, self.env.start))
+        return self._oracle[0]
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        ran, reused = self.replay.ran, self.replay.reused
+        found = self.replay.play(self.env, self.cast)
+        self.ran += self.replay.ran - ran
+        self.reused += self.replay.reused - reused
+        return found
+
+    @cached_property
+    def judged(self) -> tuple[Judged, ...]:
+        """Every run that the infrastructure left whole. ContractUnanswerable where the contract has no answer."""
+        whole = [r for r in self.runs if r.verdict.outcome != "infra_error"]
+        opinions = self.oracle.judge([state_after(self.env.start, r.result) for r in whole])
+        return tuple(Judged(r, o) for r, o in zip(whole, opinions, strict=True))
+
+    def solved_by(self) -> frozenset[tuple[str, int]]:
+        """(policy, k) of the runs that satisfied the contract; none where the contract has no answer."""
+        try:
+            return frozenset((j.run.actor.policy.id, j.run.k) for j in self.judged if j.solved)
+        except ContractUnanswerable:
+            return frozenset()
+
+    def shortest(self) -> int | None:
+        """Calls of the shortest known solution that is no weak policy's."""
+        try:
+            return min((j.run.calls for j in self.judged if j.solved and not j.run.weak), default=None)
+        except ContractUnanswerable:
+            return None
+
+
+def verifier_accepts(verdict: Verdict) -> bool:
+    return verdict.outcome == "passed" and all(s.score == 1.0 for s in verdict.scores)
+
+
+def requirement_scores(verdict: Verdict) -> dict[str, float]:
+    """The lowest score of the criteria of each requirement that the verifier scores."""
+    out: dict[str, float] = {}
+    for score in verdict.scores:
+        if score.weight > 0 or score.critical:
+            out[score.requirement] = min(out.get(score.requirement, 1.0), score.score)
+    return out

@@ -1,0 +1,99 @@
+"""The evaluation that selection asks for: one candidate after the other through all gates, cheapest first.
+
+A lazy run stops at a candidate's first failing gate; a thorough one evaluates every gate of every candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from rover.policy.protocol import Policy
+from rover.repair import fcr
+from rover.repair.candidates import Built, Parent
+from rover.repair.gates.boundary import boundary_kept
+from rover.repair.gates.intent import intent_kept
+from rover.repair.gates.resolved import resolved
+from rover.repair.gates.siblings import siblings_hold
+from rover.repair.gates.sound import verifier_sound
+from rover.repair.intent import Intent
+from rover.repair.replay import Replay, actors
+from rover.repair.trial import Trial
+from rover_store.errors import PackageError
+from rover_store.records import Finding, GateResult, Trajectory
+
+Progress = Callable[[str], None]
+
+
+class NobodyToAsk(Exception):
+    """No solver, no model, no recorded rollout that still fits: whether the task can be done stays undecided."""
+
+
+@dataclass
+class Trials:
+    """All candidates of one case under the same policies, budgets and seeds."""
+
+    parent: Parent
+    intent: Intent
+    findings: Sequence[Finding]
+    replay: Replay
+    built: dict[int, Built]
+    models: Sequence[Policy] = ()
+    recorded: Sequence[Trajectory] = ()
+    seed: int = 0
+    thorough: bool = False
+    progress: Progress | None = None
+    gates: dict[int, tuple[GateResult, ...]] = field(default_factory=dict)
+    trials: dict[int, Trial] = field(default_factory=dict)
+
+    def trial(self, mask: int) -> Trial:
+        if mask not in self.trials:
+            built = self.built[mask]
+            cast = actors(built.env, self.parent.env, self.models, self.recorded)
+            self.trials[mask] = Trial(built, self.intent, self.replay, cast, self.seed)
+        return self.trials[mask]
+
+    def evaluate(self, option: fcr.Option) -> bool:
+        """Whether the candidate passes every gate; what each said is kept in `gates`."""
+        trial = self.trial(option.mask)
+        if all(actor.kind == "attacker" for actor in trial.cast):
+            raise NobodyToAsk(f"{self.parent.name} has no solver; name models with --policy")
+        results: list[GateResult] = []
+        for step in self._steps(trial):
+            if self.progress is not None:
+                self.progress(f"{fcr.letters(option.mask)} {len(results) + 1}")
+            results.append(_guarded(step))
+            self.gates[option.mask] = tuple(_merged(results))
+            if not results[-1].passed and not self.thorough:
+                return False
+        return all(r.passed for r in results)
+
+    def _steps(self, trial: Trial) -> Iterator[Callable[[], GateResult]]:
+        parent = self.trial(0)
+        built = trial.built
+        if built.failure:
+            yield lambda: GateResult(gate="rebuild", passed=False, reason=built.failure)
+        yield lambda: intent_kept(trial, parent, self.findings, replayed=False)
+        yield lambda: boundary_kept(trial)
+        yield lambda: resolved(trial, self.findings)
+        yield lambda: intent_kept(trial, parent, self.findings, replayed=True)
+        yield lambda: verifier_sound(trial, self.parent.env)
+        yield lambda: siblings_hold(trial, self.parent)
+
+
+def _guarded(step: Callable[[], GateResult]) -> GateResult:
+    """A candidate whose files cannot be used fails the gate that came upon it; it is no error of the run."""
+    try:
+        return step()
+    except PackageError as error:
+        return GateResult(gate="rebuild", passed=False, reason=error.message)
+
+
+def _merged(results: Sequence[GateResult]) -> Iterator[GateResult]:
+    """One result for each gate: a failure before a pass, else the last word."""
+    by_gate: dict[str, GateResult] = {}
+    for result in results:
+        known = by_gate.get(result.gate)
+        if known is None or known.passed:
+            by_gate[result.gate] = result
+    yield from by_gate.values()
