@@ -43,8 +43,7 @@ def encode_commit(
     """Bytes of a commit. The committer is the author, the zone UTC: the same inputs give the same id."""
     text = message.strip() or "(no message)"
     if trailers:
-        lines = (f"{key}: {' '.join(value.split())}" for key, value in trailers.items())
-        text += "\n\n" + "\n".join(lines)
+        text += "\n\n" + "\n".join(f"{key}: {' '.join(value.split())}" for key, value in trailers.items())
     stamp = f"{check_person(author)} {int(time)} +0000"
     lines = [f"tree {tree}", *(f"parent {p}" for p in parents), f"author {stamp}", f"committer {stamp}"]
     return ("\n".join(lines) + f"\n\n{text}\n").encode("utf-8", "replace")

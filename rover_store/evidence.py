@@ -24,7 +24,19 @@ from rover_store.objects import Objects
 from rover_store.packs import BLOB, COMMIT, TREE, PackWriter
 from rover_store.records import Trajectory, Verdict
 from rover_store.refs import EVIDENCE, Refs
-from rover_store.trees import FILE, FOLDER, Level, TreeItem, edit_tree, encode_tree, nest, parse_tree, write_level
+from rover_store.rollup import roll_up
+from rover_store.trees import (
+    EMPTY_TREE,
+    FILE,
+    FOLDER,
+    Level,
+    TreeItem,
+    edit_tree,
+    encode_tree,
+    nest,
+    parse_tree,
+    write_level,
+)
 
 if TYPE_CHECKING:
     from rover_store.store import Store
@@ -38,6 +50,14 @@ class Recorded(NamedTuple):
     trajectory: Trajectory
     blobs: Mapping[str, bytes] = {}
     trees: Mapping[str, Manifest] = {}
+
+
+#: What `put` takes: `Recorded`, or a plain tuple of its fields.
+Given = (
+    Recorded
+    | tuple[Trajectory, Mapping[str, bytes]]
+    | tuple[Trajectory, Mapping[str, bytes], Mapping[str, Manifest]]
+)
 
 
 def rollout_id(trajectory: Trajectory) -> str:
@@ -94,28 +114,24 @@ class Evidence:
         harness: str | None = None, policy: str | None = None,
     ) -> Iterator[tuple[str, Trajectory]]:  # fmt: skip
         """Rollouts with their ids, sorted by id; those of a package, of component versions, of a policy."""
-        wanted = {k: v for k, v in (("context", context), ("task", task), ("harness", harness), ("policy", policy)) if v}
-        for rollout in self.ids():
+        wanted = {"package": package, "context": context, "task": task, "harness": harness, "policy": policy}
+        for rollout in self.store.index.rollouts({k: v for k, v in wanted.items() if v is not None}):
             trajectory = self.get_rollout(rollout)
-            if trajectory is None or (package is not None and trajectory.package != package):
-                continue
-            if all(getattr(trajectory.key, field) == value for field, value in wanted.items()):
+            if trajectory is not None:
                 yield rollout, trajectory
 
     def iter_verdicts(self, rollout: str | None = None, verifier: str | None = None) -> Iterator[Verdict]:
         """Verdicts, sorted by rollout and verifier."""
-        for one in (rollout,) if rollout is not None else self.ids():
-            folder = self._find(f"{_folder(one)}/verdicts")
-            for name in sorted(self.objects.list_tree(folder.id)) if folder else ():
-                if verifier is None or name == f"{verifier}.json":
-                    verdict = self.get_verdict(one, name.removesuffix(".json"))
-                    if verdict is not None:
-                        yield verdict
+        wanted = {"rollout": rollout, "verifier": verifier}
+        for one, version in self.store.index.verdicts({k: v for k, v in wanted.items() if v is not None}):
+            verdict = self.get_verdict(one, version)
+            if verdict is not None:
+                yield verdict
 
     # --- writing -----------------------------------------------------------------------------------------
     def put(
         self,
-        rollouts: Iterable[Recorded | tuple[Trajectory, Mapping[str, bytes]] | tuple[Trajectory, Mapping[str, bytes], Mapping[str, Manifest]]] = (),
+        rollouts: Iterable[Given] = (),
         verdicts: Iterable[Verdict] = (),
     ) -> None:
         """Keep rollouts and verdicts: one pack, one commit. Durable when it returns.
@@ -189,6 +205,7 @@ class _Batch:
         root = edit_tree(self._root, self._edits, self._level, self._add)
         parents = [self.head] if self.head else []
         commit = self.writer.add(COMMIT, encode_commit(root, parents, "Evidence", AUTHOR, time))
+        roll_up(self._objects, lock)
         lock.write(f"ref {EVIDENCE} {self.head or '-'} {commit}")
         self.writer.finish(lambda name: lock.write(f"pack {name}"))
         self._objects.refresh(force=True)
@@ -204,9 +221,10 @@ class _Batch:
         return name if self._objects.exists(name) else self._add(BLOB, data)
 
     def _tree(self, tree: str, rollout: str) -> TreeItem:
-        if tree not in self.writer and not self._objects.exists(tree):
-            if tree != self._add(TREE, encode_tree({})):
-                raise StoreError(f"rollout {rollout[:12]} names the tree {tree} but its manifest was not given")
+        if tree == EMPTY_TREE:
+            self._add(TREE, encode_tree({}))
+        elif tree not in self.writer and not self._objects.exists(tree):
+            raise StoreError(f"rollout {rollout[:12]} names the tree {tree} but its manifest was not given")
         return TreeItem(FOLDER, tree)
 
     def _add(self, kind: int, data: bytes) -> str:

@@ -48,3 +48,56 @@ def resource_trees(objects: Objects, root: str) -> dict[str, str]:
         for name, item in sorted(objects.list_tree(kinds[kind].id).items())
         if item.is_folder
     }
+
+
+class TreeChange(NamedTuple):
+    """A named tree on two sides; None where it does not exist."""
+
+    name: str
+    old: str | None
+    new: str | None
+
+
+def changed_packages(objects: Objects, old: str | None, new: str | None) -> list[TreeChange]:
+    """Packages that differ between the trees of two revisions, sorted. Equal folders are not opened."""
+    sides = [_below(objects, root, "packages") for root in (old, new)]
+    pairs = [(sides[0], sides[1])]
+    for _ in range(3):
+        pairs = [(o, n) for a, b in pairs for _, o, n in unequal(objects, a, b)]
+    return sorted(TreeChange(name, o, n) for a, b in pairs for name, o, n in unequal(objects, a, b))
+
+
+def changed_resources(objects: Objects, old: str | None, new: str | None) -> list[TreeChange]:
+    """Resources that differ between the trees of two revisions, sorted."""
+    sides = [_below(objects, root, "resources") for root in (old, new)]
+    out = []
+    for kind, a, b in unequal(objects, *sides):
+        out += [TreeChange(f"{kind}/{name}", o, n) for name, o, n in unequal(objects, a, b)]
+    return sorted(out)
+
+
+def changed_components(objects: Objects, old: str | None, new: str | None) -> list[TreeChange]:
+    """Components that differ between two versions of a package, in the order C, T, H, V."""
+    sides = [entry(objects, "", tree).components if tree else {} for tree in (old, new)]
+    return [
+        TreeChange(c, sides[0].get(c), sides[1].get(c)) for c in COMPONENTS if sides[0].get(c) != sides[1].get(c)
+    ]
+
+
+def _below(objects: Objects, root: str | None, name: str) -> str | None:
+    item = objects.list_tree(root).get(name) if root else None
+    return item.id if item is not None and item.is_folder else None
+
+
+def unequal(objects: Objects, old: str | None, new: str | None) -> list[TreeChange]:
+    """Folders below two trees that differ, one level deep."""
+    if old == new:
+        return []
+    levels = [
+        {n: item.id for n, item in objects.list_tree(tree).items() if item.is_folder} if tree else {}
+        for tree in (old, new)
+    ]
+    names = levels[0].keys() | levels[1].keys()
+    return [
+        TreeChange(n, levels[0].get(n), levels[1].get(n)) for n in names if levels[0].get(n) != levels[1].get(n)
+    ]

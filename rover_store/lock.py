@@ -6,6 +6,7 @@ The lock file holds the journal. It is empty unless a writer is between its firs
     ref NAME OLD NEW      a ref is being moved (`-` for none)
     head NAME             HEAD is being pointed at a branch
     go                    everything the refs need is durable: a successor finishes the moves
+    no                    the first move failed: a successor does none
 
 Whoever gets the flock and finds a journal repairs first. Unfinished packs (`tmp_pack_rover_*`) are removed.
 """
@@ -100,7 +101,7 @@ class RepositoryLock:
                 self._refs.drop_lock(line[1])
             elif line[0] == "head":
                 self._refs.drop_lock("HEAD")
-        if ["go"] in lines:
+        if ["go"] in lines and ["no"] not in lines:
             self.finish_moves([line for line in lines if line[0] in ("ref", "head")])
         self.clear()
 

@@ -18,7 +18,7 @@ from rover_store.errors import NotFound, StoreError
 from rover_store.packs import BLOB, COMMIT, KIND_CODE, KIND_NAME, TAG, TREE, Pack
 from rover_store.trees import EMPTY_TREE, FOLDER, Level, TreeItem, parse_tree
 
-_BROKEN = (struct.error, IndexError, ValueError, zlib.error)
+BROKEN = (struct.error, IndexError, ValueError, zlib.error)
 
 
 class Objects:
@@ -176,7 +176,7 @@ class Objects:
                 except FileNotFoundError:  # the pack went away between finding and reading
                     self.refresh(force=True)
             loose = self._read_loose(object_hex)
-        except _BROKEN as error:
+        except BROKEN as error:
             raise StoreError(f"object {object_hex} is damaged ({error})", hint="rover fsck") from None
         except StoreError as error:
             raise StoreError(f"object {object_hex} is damaged ({error.message})", hint="rover fsck") from None

@@ -45,7 +45,7 @@ class Refs:
         try:
             value = (self.git / name).read_text("ascii", "replace").strip()
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            return self._packed().get(name)
+            return self.packed().get(name)
         if value.startswith("ref: "):
             return self.get(value[5:])
         if not _HEX.fullmatch(value):
@@ -54,7 +54,7 @@ class Refs:
 
     def all(self, prefix: str = "refs/") -> dict[str, str]:
         """Refs below a prefix, sorted by name."""
-        out = {name: value for name, value in self._packed().items() if name.startswith(prefix)}
+        out = {name: value for name, value in self.packed().items() if name.startswith(prefix)}
         for name in self.loose(prefix):
             value = self.get(name)
             if value is not None:
@@ -124,7 +124,8 @@ class Refs:
         (self.git / f"{name}.lock").unlink(missing_ok=True)
 
     # --- within ------------------------------------------------------------------------------------------
-    def _packed(self) -> dict[str, str]:
+    def packed(self) -> dict[str, str]:
+        """Refs that another git packed into one file."""
         try:
             lines = (self.git / "packed-refs").read_text("utf-8", "replace").splitlines()
         except FileNotFoundError:
@@ -139,7 +140,7 @@ class Refs:
             path.parent.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
             raise UsageError(f"{name} cannot exist beside a ref that is its folder") from None
-        if path.is_dir() or any(other.startswith(name + "/") for other in self._packed()):
+        if path.is_dir() or any(other.startswith(name + "/") for other in self.packed()):
             raise UsageError(f"{name} cannot exist beside refs below {name}/")
 
     def _lock(self, path: Path) -> Path:
@@ -157,7 +158,7 @@ class Refs:
                 time.sleep(0.02)
 
     def _delete(self, name: str, path: Path) -> None:
-        if name in self._packed():
+        if name in self.packed():
             packed = self.git / "packed-refs"
             lock = self._lock(packed)
             try:

@@ -65,7 +65,8 @@ class Revisions:
         except NotFound:
             if not _SHORT.fullmatch(rev):
                 raise
-        ids = [rev] if len(rev) == 40 else [i for i in self._objects.matching(rev) if not self._sealed(i)]
+        hidden = self._sealed_objects()
+        ids = [i for i in ([rev] if len(rev) == 40 else self._objects.matching(rev)) if i not in hidden]
         if len(ids) > 1:
             raise Ambiguous(rev, tuple(f"{i[:12]} ({self._objects.kind(i)})" for i in ids))
         if not ids or not self._objects.exists(ids[0]):
@@ -130,6 +131,23 @@ class Revisions:
                 raise NotFound("commit", rev, hint=f"it names a {KIND_NAME[kind]}")
             object_hex = parse_tag(object_hex, data)[0]
         raise NotFound("commit", rev)
+
+    def _sealed_objects(self) -> set[str]:
+        """Everything below the head of the sealed audits, which holds all that was ever appended."""
+        head = self._refs.get(SEALED)
+        if head is None:
+            return set()
+        found: set[str] = {head}
+        waiting = [self.load(head).tree]
+        while waiting:
+            here = waiting.pop()
+            found.add(here)
+            for item in self._objects.list_tree(here).values():
+                if item.is_folder:
+                    waiting.append(item.id)
+                else:
+                    found.add(item.id)
+        return found
 
     def _sealed(self, object_hex: str) -> bool:
         kind, data = self._objects.get(object_hex)

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rover_store import config, layout
+from rover_store import config, graph, layout
+from rover_store.commits import Commit
 from rover_store.errors import NotFound, StoreError, UsageError
+from rover_store.graph import Dependency, Stale
 from rover_store.layout import PackageEntry
 from rover_store.lock import RepositoryLock
 from rover_store.names import package_path
@@ -22,7 +26,12 @@ from rover_store.revision import Found, Revisions
 from rover_store.write import Content, Transaction
 
 if TYPE_CHECKING:
+    from rover_store.diff import Diff
     from rover_store.evidence import Evidence
+    from rover_store.folder import FolderCommit
+    from rover_store.fsck import Problem
+    from rover_store.index import Index
+    from rover_store.log import LogEntry
     from rover_store.oplog import Operation
     from rover_store.sealed import Sealed
 
@@ -52,6 +61,7 @@ class Store:
         self.writing = False
         self._late = threading.RLock()
         self._evidence: Evidence | None = None
+        self._index: Index | None = None
 
     @classmethod
     def init(cls, folder: Path, *, clock: Clock = wall_clock) -> Store:
@@ -81,6 +91,8 @@ class Store:
         root = self._root(rev)
         if root is None:
             return []
+        if self._is_head(rev):
+            return self.index.packages(pattern)
         found = layout.package_trees(self.objects, root, pattern)
         return [layout.entry(self.objects, name, tree) for name, tree in found.items()]
 
@@ -96,6 +108,68 @@ class Store:
         """`files/orders` -> tree id."""
         root = self._root(rev)
         return {} if root is None else layout.resource_trees(self.objects, root)
+
+    def log(
+        self, rev: str = "HEAD", *, package: str | None = None, component: str | None = None,
+        resource: str | None = None, since: int | None = None, until: int | None = None, limit: int | None = None,
+    ) -> Iterator[LogEntry]:  # fmt: skip
+        """Commits of a revision, the newest first; those that touch a package (glob), its component, a resource."""
+        from rover_store.log import Filter, log
+
+        if rev == "HEAD" and self.refs.head_id() is None:
+            return iter(())
+        node = package
+        if component is not None:
+            node = f"{package or '*'}/{component}"
+        if resource is not None:
+            node = f"resources/{resource}"
+        wanted = Filter(node, since, until)
+        return log(self.index, self.objects, self.revisions, self.resolve(rev), wanted, limit)
+
+    def commit(self, rev: str = "HEAD") -> Commit:
+        """A commit with its tree, parents, author, time, message and trailers."""
+        return self.revisions.load(self.resolve(rev))
+
+    def diff(self, old: str, new: str = "HEAD", pattern: str = "*") -> Diff:
+        """What differs between two revisions, by package, component and file."""
+        from rover_store.diff import diff
+
+        a, b = self.commit(old), self.commit(new)
+        return diff(self.objects, a.tree, b.tree, pattern, ids=(a.id, b.id))
+
+    # --- the dependency graph ----------------------------------------------------------------------------
+    def graph(self, rev: str = "HEAD") -> tuple[list[Dependency], dict[str, str]]:
+        """Edges between nodes (`NAME/context`, `resources/files/x`), and every node's present version."""
+        root = self._root(rev)
+        if root is None:
+            return [], {}
+        if self._is_head(rev):
+            return self.index.graph()
+        from rover_store.index_build import graph_of
+
+        return graph_of(self.objects, root)
+
+    def stale(self, rev: str = "HEAD", pattern: str = "*") -> list[Stale]:
+        """Components whose dependency is no longer at the version they were built against."""
+        edges, present = self.graph(rev)
+        return [s for s in graph.stale(edges, present) if fnmatchcase(s.package, pattern)]
+
+    def closure(self, nodes: Iterable[str], rev: str = "HEAD") -> list[str]:
+        """The nodes and all their transitive dependents, in every package that shares a resource. NotFound."""
+        wanted = sorted(set(nodes))
+        edges, present = self.graph(rev) if not self._is_head(rev) else ([], {})
+        for name in wanted:
+            if not (present.get(name) or self._node(name, rev)):
+                raise NotFound("component or resource", name)
+        return self.index.closure(wanted) if self._is_head(rev) else graph.closure(wanted, edges)
+
+    def dependents(self, node: str, rev: str = "HEAD") -> list[str]:
+        """Nodes that were built against this one, directly."""
+        return graph.dependents([node], self.graph(rev)[0])
+
+    def order(self, nodes: Iterable[str], rev: str = "HEAD") -> list[str]:
+        """The nodes in dependency order: what others are built against comes first."""
+        return graph.order(nodes, self.graph(rev)[0])
 
     # --- writing -----------------------------------------------------------------------------------------
     def write(self, command: str = "") -> Transaction:
@@ -114,7 +188,43 @@ class Store:
         return tree
 
     def after_write(self) -> None:
-        """What follows a write: the index."""
+        """What follows a write: the index. If it fails, the write stands and the next command repairs."""
+        with suppress(StoreError, OSError):
+            self.index.sync()
+
+    @property
+    def index(self) -> Index:
+        """The index; opened when something asks."""
+        with self._late:
+            if self._index is None:
+                from rover_store.index import Index
+
+                self._index = Index(self, self.folder / "index.db")
+            return self._index
+
+    def reindex(self) -> None:
+        """Build the index again from the two repositories."""
+        self.index.rebuild()
+
+    def fsck(self) -> list[Problem]:
+        """Check both repositories, the records' ties, and the index. Empty if all is well."""
+        from rover_store.fsck import fsck
+
+        return fsck(self)
+
+    def checkout(self, name: str, folder: Path, rev: str = "HEAD") -> PackageEntry:
+        """Write a package out as a folder, which must not exist or be empty."""
+        from rover_store.folder import checkout
+
+        return checkout(self, name, folder, rev)
+
+    def commit_folder(
+        self, folder: Path, message: str = "", *, author: str | None = None, time: int | None = None, command: str = ""
+    ) -> FolderCommit:
+        """Take a package folder into the store. PackageError names file, field and reason; then nothing changes."""
+        from rover_store.folder import commit_folder
+
+        return commit_folder(self, folder, message, author=author, time=time, command=command)
 
     # --- branches, tags, cases ---------------------------------------------------------------------------
     def current_branch(self) -> str | None:
@@ -205,6 +315,19 @@ class Store:
         from rover_store.sealed import Sealed
 
         return Sealed(self)
+
+    def _is_head(self, rev: str) -> bool:
+        return rev == "HEAD" or self.resolve(rev) == self.refs.head_id()
+
+    def _node(self, name: str, rev: str) -> str | None:
+        """Present version of a node."""
+        root = self._root(rev)
+        if root is None:
+            return None
+        package, _, component = name.rpartition("/")
+        path = name if name.startswith("resources/") else f"{package_path(package)}/{component}"
+        item = self.objects.subtree(root, path)
+        return None if item is None else item.id
 
     def _root(self, rev: str) -> str | None:
         """Tree of a revision; None for HEAD before the first commit."""

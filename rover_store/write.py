@@ -15,6 +15,7 @@ from rover_store.errors import LostRace, NotFound, StoreError, UsageError
 from rover_store.names import RESOURCE_KINDS, blob_id, check_name, package_path
 from rover_store.packs import BLOB, COMMIT, TAG, PackWriter
 from rover_store.refs import HEADS, OPS, SEALED, TAGS, check_ref
+from rover_store.rollup import roll_up
 from rover_store.trees import FILE, FOLDER, Level, TreeItem, edit_tree, nest, parse_tree, write_level
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Transaction:
             self._writer.abort()
             self.store.writing = False
             self.store.lock.__exit__()
+        if kind is None:
+            self.store.after_write()
 
     # --- objects -----------------------------------------------------------------------------------------
     def blob(self, data: bytes) -> str:
@@ -167,13 +170,12 @@ class Transaction:
         self._expect(HEADS + branch, expect)
         self._move(HEADS + branch, expect, commit)
 
-    def tag(self, name: str, commit: str, message: str = "", *, author: str | None = None, time: int | None = None) -> str:
+    def tag(self, name: str, commit: str, message: str = "", *, author: str | None = None) -> str:
         """An annotated tag. UsageError if the name is taken."""
         ref = check_ref(TAGS + name)
         if self.ref(ref) is not None:
             raise UsageError(f"the tag {name} exists already")
-        when = self.store.clock() if time is None else time
-        data = commits.encode_tag(commit, name, message, author or commits.AUTHOR, when)
+        data = commits.encode_tag(commit, name, message, author or commits.AUTHOR, self.store.clock())
         tag_hex = self._writer.add(TAG, data)
         self._move(ref, None, tag_hex)
         return tag_hex
@@ -201,6 +203,8 @@ class Transaction:
 
     def write_objects(self) -> None:
         """Make the objects durable without any commit. Only under the store's lock."""
+        if not self.store.writing:
+            roll_up(self.store.objects, self.store.lock)
         self._writer.finish(lambda name: self.store.lock.write(f"pack {name}"))
         if not self.store.writing:
             self.store.lock.clear()
@@ -266,6 +270,7 @@ class Transaction:
         if self._edits:
             raise StoreError("packages were set but not committed")
         lock, refs = self.store.lock, self.store.refs
+        roll_up(self.store.objects, lock)
         moves = {ref: move for ref, move in self._moves.items() if move[0] != move[1]}
         head = self._head if self._head != refs.head() else None
         if moves or head:
@@ -283,8 +288,9 @@ class Transaction:
                 refs.compare_and_swap(ref, old, new)
             if head:
                 refs.set_head(head)
-        finally:
-            lock.clear()
-        self.store.after_write()
-
-
+        except BaseException:
+            # the journal stays: a successor finishes what has begun, and leaves alone what has not
+            if all(refs.get(ref) != new for ref, (_, new) in moves.items()):
+                lock.write("no")
+            raise
+        lock.clear()
