@@ -7,7 +7,7 @@ each takes its own random stream. Alternatives change the form and break nothing
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from rover_store.records import Contract, Deliverable, Mutation, Requirement
@@ -24,6 +24,7 @@ from rover_store.records.contract import (
     RecordsRule,
     RestRule,
     RowsRule,
+    Rule,
     SetRule,
 )
 
@@ -66,57 +67,70 @@ def _breakages(
         return
     if target is None:
         return
-    sheet = {"sheet": target.sheet} if target.sheet else {}
-    path = target.path
+    sheet: dict[str, Any] = {"sheet": target.sheet} if target.sheet else {}
+    for op, arguments in _of_rule(contract, rule, target, rng):
+        yield op, target.path, {**arguments, **sheet}
+
+
+def _of_rule(
+    contract: Contract, rule: Rule, target: Deliverable, rng: random.Random
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Ops on the deliverable that break one rule."""
     if isinstance(rule, FormatRule):
-        yield rng.choice(("delete", "empty")), path, {}
-        if target.columns and target.type != "json" and not target.in_place:
-            yield "rename_column", path, {"column": rng.choice(target.columns).name, **sheet}
+        yield rng.choice(("delete", "empty")), {}
+        if target.columns and (target.type != "json" or target.key):
+            yield "rename_column", {"column": rng.choice(target.columns).name}
     elif isinstance(rule, RowsRule):
-        first, second = rng.sample(("drop_row", "add_row", "duplicate_row"), 2)
-        yield first, path, {"key": list(target.key), **sheet}
-        yield second, path, {"key": list(target.key), **sheet}
+        for op in rng.sample(("drop_row", "add_row", "duplicate_row"), 2):
+            yield op, {"key": list(target.key)} if op == "add_row" else {}
     elif isinstance(rule, CellsRule):
-        yield "change_cell", path, {"column": rule.column, **sheet}
+        yield "change_cell", {"column": rule.column}
     elif isinstance(rule, OrderRule):
-        yield "unsort", path, {"column": rule.column, **sheet}
+        yield "unsort", {"column": rule.column}
     elif isinstance(rule, FieldRule):
-        yield rng.choice(("change_field", "drop_field")), path, {"field": rule.field}
-    elif isinstance(rule, SetRule | RecordsRule):
-        yield "change_field", path, {"field": rule.field}
+        yield rng.choice(("change_field", "drop_field")), {"field": rule.field}
+    elif isinstance(rule, SetRule):
+        yield "drop_row", {"field": rule.field}
+    elif isinstance(rule, RecordsRule):
+        values = [c.name for c in rule.columns if c.name not in rule.key]
+        yield rng.choice(("drop_row", "duplicate_row")), {"field": rule.field}
+        if values:
+            yield "change_cell", {"field": rule.field, "column": rng.choice(values)}
     elif isinstance(rule, FigureRule):
-        yield rng.choice(("change_figure", "drop_figure")), path, {"label": rule.label}
+        yield rng.choice(("change_figure", "drop_figure")), {"label": rule.label}
     elif isinstance(rule, CiteRule):
-        yield "drop_mention", path, {"text": rng.choice(rule.paths)}
+        yield "drop_mention", {"text": rng.choice(rule.paths)}
     elif isinstance(rule, EditRule):
-        yield "change_cell", path, {"column": rule.column, "edited": True, **sheet}
+        yield "change_cell", {"column": rule.column, "edited": True}
+        yield "revert", {}
     elif isinstance(rule, RestRule):
         edited = [r.rule.column for r in contract.requirements if isinstance(r.rule, EditRule)]
-        yield "change_other_cell", path, {"columns": edited, **sheet}
+        yield "change_other_cell", {"except": [*edited, *target.key]}
 
 
 def _forms(
     contract: Contract, target: Deliverable, ordered: bool, rng: random.Random
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    sheet = {"sheet": target.sheet} if target.sheet else {}
-    if target.type in ("markdown", "text"):
-        yield "trailing_newline", {}
-    elif target.type == "xlsx":
+    sheet: dict[str, Any] = {"sheet": target.sheet} if target.sheet else {}
+    if target.type == "xlsx":
         yield "rewrite_xlsx", {}
-    elif target.type == "json" and not target.key:
-        yield "reindent_json", {}
-    else:
-        if target.type == "json":
+    elif target.type == "json":
+        if not target.path.endswith("l"):  # of a file with one object a line, the lines are the form
             yield "reindent_json", {}
-        if not target.in_place:
-            if not ordered and not contract.same.row_order:
-                yield "shuffle_rows", dict(sheet)
-            if not contract.same.column_order:
-                yield "reorder_columns", dict(sheet)
+    else:
+        yield "trailing_newline", {}
+    if not target.key or target.in_place or target.type in ("markdown", "text"):
+        return
+    if not ordered and not contract.same.row_order:
+        yield "shuffle_rows", sheet
+    if not contract.same.column_order:
+        yield "reorder_columns", sheet
+    if contract.same.extra_columns:
+        yield "extra_column", sheet
+    numbers = [c.name for c in target.columns if c.type == "number" and c.name not in target.key]
+    if numbers and target.type in ("csv", "tsv") and not contract.same.number_format:
+        yield "reformat_numbers", {"columns": numbers, **sheet}
 
 
 def _target(contract: Contract, need: Requirement) -> Deliverable | None:
     return next((d for d in contract.deliverables if d.id == need.deliverable), None)
-
-
-Maker = Callable[[Contract, random.Random], tuple[Mutation, ...]]

@@ -6,6 +6,7 @@ where the desk matches whole sentences. Both must come to the same reading of a 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -105,3 +106,11 @@ def ask(view: PolicyView, count: int, tool: str, **arguments: Any) -> Generator[
     if done.status == "error":
         raise PolicyFailure(f"{tool} did not work: {done.output[:300]}")
     return done.output
+
+
+def stdout(printed: str) -> Any:
+    """The JSON that a script printed, out of what the shell tool says."""
+    try:
+        return json.loads(json.loads(printed)["stdout"])
+    except (ValueError, KeyError, TypeError):
+        raise PolicyFailure(f"the script printed no result: {printed[:200]}") from None

@@ -11,7 +11,7 @@ import re
 from collections.abc import Generator
 from typing import Any
 
-from rover.construct.families.outline import Clause, ask, comparisons, outline
+from rover.construct.families.outline import Clause, ask, comparisons, outline, stdout
 from rover.construct.families.script import command
 from rover.policy.protocol import PolicyFailure, PolicyView
 from rover_store.records import Call, ToolCall
@@ -88,10 +88,7 @@ def plan(view: PolicyView, seed: int) -> Generator[ToolCall, Call, str]:
     task = understand(view.instruction)
     printed = yield from ask(view, 1, "shell", command=command(task, _BODY))
     if task["path"].endswith(".xlsx"):
-        found = re.search(r'\{\\?"hits.*?\}', printed)
-        if not found:
-            raise PolicyFailure(f"the script found no cells: {printed[:200]}")
-        told = json.loads(found.group().replace('\\"', '"'))
+        told = stdout(printed)
         letter = chr(65 + told["column"]) if told["column"] < 26 else "A" + chr(65 + told["column"] - 26)
         cells = {f"{letter}{i + 2}": task["value"] for i in told["hits"]}
         yield from ask(view, 2, "edit_workbook", path=task["path"], sheet=task["sheet"], cells=cells)

@@ -77,12 +77,12 @@ def _membership(profile: Profile, table: TableProfile, rng: random.Random, confi
 def _target(profile: Profile, table: TableProfile, key: str) -> Deliverable:
     kind = profile.file(table.path).format
     cols = tuple(
-        Column(name=c.name, type=c.type if c.type in _TYPES else "text")  # type: ignore[arg-type]
+        Column(name=c.name, type=c.type if c.type in _TYPES else "text")
         for c in table.columns
         if speakable(c.name)
     )
     return Deliverable(
-        id="edited", path=table.path, type="json" if kind == "jsonl" else kind,  # type: ignore[arg-type]
+        id="edited", path=table.path, type="json" if kind == "jsonl" else kind,
         sheet=table.sheet, columns=cols, key=(key,), in_place=True,
     )  # fmt: skip
 

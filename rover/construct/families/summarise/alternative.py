@@ -6,12 +6,11 @@ the same answer.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Generator
 from typing import Any
 
-from rover.construct.families.outline import Clause, ask, comparisons, outline
+from rover.construct.families.outline import Clause, ask, comparisons, outline, stdout
 from rover.construct.families.script import command
 from rover.policy.protocol import PolicyFailure, PolicyView
 from rover_store.records import Call, ToolCall
@@ -133,15 +132,9 @@ def plan(view: PolicyView, seed: int) -> Generator[ToolCall, Call, str]:
     printed = yield from ask(view, 1, "shell", command=command(task, _BODY))
     path = task["output"]
     if path.endswith(".xlsx"):
-        rows = json.loads(_stdout(printed))
+        rows = stdout(printed)
         yield from ask(
             view, 2, "write_table", path=path, sheet=task["output_sheet"], columns=task["columns"], rows=rows
         )
     return f"The table is in {path}."
 
-
-def _stdout(printed: str) -> str:
-    found = re.search(r"\[\[.*\]\]|\[\]", printed)
-    if not found:
-        raise PolicyFailure(f"the script printed no table: {printed[:200]}")
-    return found.group()

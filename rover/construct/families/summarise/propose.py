@@ -15,7 +15,7 @@ from rover.construct.families.choose import conditions, usable
 from rover.construct.families.protocol import Draft, Dropped
 from rover.construct.families.summarise import checks, spec
 from rover.construct.families.summarise.spec import Lookup, Summary
-from rover.construct.families.wording import speakable
+from rover.construct.families.wording import Condition, speakable
 from rover.construct.profile import Profile, TableProfile
 from rover_store.records import Contract, Deliverable
 from rover_store.records.contract import CellsRule, Column, RowsRule
@@ -119,7 +119,7 @@ def slug(name: str) -> str:
 
 def _finish(
     profile: Profile, table: TableProfile, lookups: list[Lookup], groups: list[Seen], measures: list[Measure],
-    tests: tuple[spec.Condition, ...], rng: random.Random, config: BuildConfig,
+    tests: tuple[Condition, ...], rng: random.Random, config: BuildConfig,
 ) -> Summary:  # fmt: skip
     """Deliverable, order and floor."""
     keys = tuple(
