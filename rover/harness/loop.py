@@ -211,7 +211,9 @@ class _Rollout:
 
     def _tool(self, call: ToolCall, limits: Limits) -> dict[str, Any]:
         payload = {"tool": call.tool, "arguments": call.arguments, "output_bytes": limits.output_bytes}
-        result = self.box.call("rover.harness.inside:tool", payload, limits=limits)
+        result = self.box.call(_entry(call.arguments), payload, limits=limits)
+        if result.breach == "cancelled":
+            raise SandboxError("the box was closed meanwhile")
         if result.error or not isinstance(result.value, dict):
             # a workspace that no tool can cope with is the policy's doing: an output, not an infra_error
             reason = f"limit reached: {result.breach}" if result.breach else result.error or "no answer"
@@ -225,6 +227,8 @@ class _Rollout:
             output, status, truncated = "shell: a command cannot hold a NUL byte", "error", False
         else:
             done = self.box.run(["sh", "-c", command], limits=limits)
+            if done.breach == "cancelled":
+                raise SandboxError("the box was closed meanwhile")
             said: dict[str, Any] = {
                 "exit_code": done.exit_code,
                 "stdout": done.stdout.decode("utf-8", "replace"),
@@ -260,6 +264,12 @@ class _Rollout:
             irregular=self.irregular or None,
         )
         return Played(trajectory, self.trees, self.blobs, self.now)
+
+
+def _entry(arguments: dict[str, Any]) -> str:
+    """Where a tool runs: calls on workbooks come from a process that has openpyxl imported."""
+    book = str(arguments.get("path", "")).lower().endswith((".xlsx", ".xlsm"))
+    return "rover.harness.inside_books:tool" if book else "rover.harness.inside:tool"
 
 
 def _storable_text(text: str) -> str:

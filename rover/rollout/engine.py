@@ -19,7 +19,6 @@ from rover.harness.manifest import of_files
 from rover.harness.tools.specs import offered
 from rover.policy.protocol import Session
 from rover.rollout import grading
-from rover.rollout.boxes import Boxes
 from rover.rollout.env import Env, tree_of
 from rover.rollout.records import (
     EndState,
@@ -30,6 +29,7 @@ from rover.rollout.records import (
     RolloutResult,
     rollout_id,
 )
+from rover.sandbox.pool import Pool
 from rover.sandbox.protocol import CallResult, Files, Runtime
 from rover.verify.grade import Graded, grade
 from rover_store.errors import SandboxError
@@ -59,7 +59,7 @@ class Engine:
         self.evidence: Evidence = evidence if evidence is not None else MemoryEvidence()
         self.workers = max(1, workers)
         self._clock = clock
-        self._boxes = Boxes(runtime)
+        self._boxes = Pool(runtime, self.workers)
         self._threads: ThreadPoolExecutor | None = None
         self._sessions: set[Session] = set()
         self._stopping = threading.Event()
@@ -282,13 +282,15 @@ class Engine:
             raise
 
     def _stop(self, running: Mapping[Future[T], int]) -> None:
-        """Let what runs end soon, and wait for it: its boxes are not ours before."""
+        """End what runs, in its boxes and at its servers, and wait for it."""
         self._stopping.set()
         for future in running:
             future.cancel()
         for session in list(self._sessions):
             session.close()
+        self._boxes.close()
         wait(running)
+        self._boxes = Pool(self.runtime, self.workers)
 
 
 class _Keeper:

@@ -15,6 +15,7 @@ LIBRARIES = ("duckdb", "numpy", "openpyxl", "pandas")
 #: Folders and files below rover/ whose code runs inside; a change of theirs is a new runtime.
 INSIDE = (
     "sandbox/inside",
+    "harness/inside.py",
     "harness/tools",
     "verify/checklib",
     "verify/checklib.py",
