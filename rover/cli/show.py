@@ -76,7 +76,10 @@ def _package(name: str, data: dict[str, Any]) -> str:
         *(f"  {line}".rstrip() for line in data["instruction"].strip().splitlines()),
         "",
         table(
-            [(f["path"], f.get("access", "protected"), f.get("role", "input")) for f in data["context"].get("files", [])],
+            [
+                (f["path"], f.get("access", "protected"), f.get("role", "input"))
+                for f in data["context"].get("files", [])
+            ],
             ("file", "access", "role"),
         ),
         "",

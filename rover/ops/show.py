@@ -76,10 +76,10 @@ def _object(store: Store, name: str, kind: str, object_id: str) -> Shown:
     if kind == "commit":
         return _commit(store, object_id)
     data = store.objects.read(object_id)
-    return Shown("file", name, {"id": object_id, "size": len(data), "text": _text(data)})
+    return Shown("file", name, {"id": object_id, "size": len(data), "text": text_of(data)})
 
 
-def _text(data: bytes) -> str | None:
+def text_of(data: bytes) -> str | None:
     """The text of a blob, None where it is none."""
     if b"\0" in data[:8000]:
         return None
@@ -140,7 +140,7 @@ def package_data(objects: Objects, name: str, tree: str, components: dict[str, s
         "harness": _json(objects, tree, "harness/harness.json"),
         "contract": _json(objects, tree, "task/contract.json"),
         "verifier": _json(objects, tree, "verifier/verifier.json"),
-        "instruction": (_text(objects.read(instruction.id)) or "") if instruction else "",
+        "instruction": (text_of(objects.read(instruction.id)) or "") if instruction else "",
     }
 
 

@@ -1,0 +1,28 @@
+"""`rover checkout`: write a package out as a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from rover.cli.output import Json, Rev, print_json
+from rover.cli.stores import open_store
+
+
+def command(
+    name: str = typer.Argument(..., help="Package to write out."),
+    folder: Path = typer.Argument(None, help="Folder to write, new or empty; by default the package's name."),
+    rev: str = Rev,
+    as_json: bool = Json,
+) -> None:
+    """Write a package out as a folder, to read or to edit and commit again.
+
+    Example: rover checkout my-task my-task-edited
+    """
+    target = folder or Path(name)
+    entry = open_store().checkout(name, target, rev)
+    if as_json:
+        print_json({"package": entry.name, "tree": entry.tree, "folder": str(target)})
+    else:
+        print(f"wrote {entry.name} ({entry.tree[:12]}) to {target}")

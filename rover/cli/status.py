@@ -1,0 +1,44 @@
+"""`rover status`: what needs attention."""
+
+from __future__ import annotations
+
+import typer
+
+from rover.cli.output import Json, print_json, table
+from rover.cli.stores import open_store
+
+
+def command(
+    pattern: str = typer.Argument("*", help="Glob on names."),
+    as_json: bool = Json,
+) -> None:
+    """Say what is stale, without evidence, or under repair.
+
+    Example: rover status
+    """
+    from dataclasses import asdict
+
+    from rover.ops.status import status
+
+    found = status(open_store(), pattern)
+    if as_json:
+        print_json({**asdict(found), "stale": [s._asdict() for s in found.stale]})
+        return
+    print(f"on {found.branch} at {found.head[:12] or 'no commit'}, {found.packages} packages")
+    if found.stale:
+        rows = [
+            (s.package, s.component, s.target, s.recorded[:7], s.present[:7] if s.present else "gone")
+            for s in found.stale
+        ]
+        print("\nstale: built against a version that is no longer the present one")
+        print(table(rows, ("package", "component", "built against", "then", "now")))
+    if found.without_evidence:
+        names = found.without_evidence
+        print(f"\nno rollouts yet for {len(names)}: {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}")
+        print("  next: `rover run '*' --policy solver`")
+    if found.open_cases:
+        print("\nopen repair cases")
+        print(table([(c.case, c.package, c.outcome, c.reason) for c in found.open_cases],
+                    ("case", "package", "outcome", "reason")))  # fmt: skip
+    if not (found.stale or found.without_evidence or found.open_cases) and found.packages:
+        print("nothing is stale, all packages have evidence, no case is open")
