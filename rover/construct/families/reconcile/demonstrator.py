@@ -9,7 +9,18 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from rover.construct.families.desk import MARKS, NAME, Desk, Test, clean, conditions, decimal, names_in, read_all, rounded
+from rover.construct.families.desk import (
+    MARKS,
+    NAME,
+    Desk,
+    Test,
+    clean,
+    conditions,
+    decimal,
+    names_in,
+    read_all,
+    rounded,
+)
 from rover.policy.protocol import PolicyFailure, PolicyView
 from rover_store.records import Call, ToolCall
 
@@ -26,6 +37,9 @@ _IGNORE = (
 )  # fmt: skip
 
 Place = tuple[str | None, str]
+_NEEDED = (
+    "details", "amount", "totals", "tolerance", "path", "findings", "computed", "checked", "count", "largest",
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -68,11 +82,12 @@ def read(instruction: str) -> Reading:
     read_all(instruction, [
         (rf"(?:The detail rows are in|Take the detail rows from) {_PLACE}", lambda m: put(details=(m[1], m[2]))),
         (rf"{_PLACE} has the detail rows", lambda m: put(details=(m[1], m[2]))),
-        (rf"The {NAME} of a detail row stands in {_PLACE}, where {NAME} equals its {NAME}, and a row that is not found there "
-         "is left out", lambda m: put(lookup=((m[2], m[3]), m[5], m[4]))),
-        (rf"Look up the {NAME} of each detail row in {_PLACE} by matching {NAME} with {NAME} there, leaving out rows without "
-         "a match", lambda m: put(lookup=((m[2], m[3]), m[4], m[5]))),
-        (r"(?:Only detail rows count where|Use only the detail rows where) (.+)", lambda m: r.tests.extend(conditions(m[1]))),
+        (rf"The {NAME} of a detail row stands in {_PLACE}, where {NAME} equals its {NAME}, and a row that is not found "
+         "there is left out", lambda m: put(lookup=((m[2], m[3]), m[5], m[4]))),
+        (rf"Look up the {NAME} of each detail row in {_PLACE} by matching {NAME} with {NAME} there, leaving out rows "
+         "without a match", lambda m: put(lookup=((m[2], m[3]), m[4], m[5]))),
+        (r"(?:Only detail rows count where|Use only the detail rows where) (.+)",
+         lambda m: r.tests.extend(conditions(m[1]))),
         (rf"Add up {NAME} for each {NAME}{_PLACES}", lambda m: summed(m[1], m[2], m[3])),
         (rf"For each {NAME}, compute the sum of {NAME}{_PLACES}", lambda m: summed(m[2], m[1], m[3])),
         (rf"The computed sum of a {NAME} is the sum of {NAME} over its detail rows{_PLACES}",
@@ -89,17 +104,19 @@ def read(instruction: str) -> Reading:
         (rf"(?:Write the findings to|Save them in|The findings go to) {NAME}(?:,| as) (?:a|one) JSON object "
          r"(?:with|that has) the fields (.+)", lambda m: put(path=m[1], fields=names_in(m[2]))),
         (rf"{NAME} is a list of objects, one for each {NAME} that differs, with (.+)", lambda m: put(findings=m[1])),
-        (rf"In {NAME} put a list with one object for each {NAME} that differs, holding (.+)", lambda m: put(findings=m[1])),
+        (rf"In {NAME} put a list with one object for each {NAME} that differs, holding (.+)",
+         lambda m: put(findings=m[1])),
         (rf"There {NAME} is the computed sum and {NAME} is {NAME} minus {NAME}",
          lambda m: put(computed=m[1], difference=m[2])),
         (rf"In each object, {NAME} holds the computed sum, and {NAME} holds {NAME} minus {NAME}",
          lambda m: put(computed=m[1], difference=m[2])),
-        (rf"{NAME} (?:is the number of recorded totals|says how many totals are recorded)", lambda m: put(checked=m[1])),
+        (rf"{NAME} (?:is the number of recorded totals|says how many totals are recorded)",
+         lambda m: put(checked=m[1])),
         (rf"{NAME} (?:is how many of them differ|is the number of totals that differ)", lambda m: put(count=m[1])),
         (rf"{NAME} is the {NAME} with the largest difference, whatever its sign", lambda m: put(largest=m[1])),
         (rf"{NAME} names the {NAME} whose difference is the largest, plus or minus", lambda m: put(largest=m[1])),
     ], _IGNORE)  # fmt: skip
-    for part in ("details", "amount", "totals", "tolerance", "path", "findings", "computed", "checked", "count", "largest"):
+    for part in _NEEDED:
         if not getattr(r, part):
             raise PolicyFailure(f"the request does not say: {part}")
     return r

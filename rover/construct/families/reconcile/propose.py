@@ -52,7 +52,8 @@ def _groups(profile: Profile, table: TableProfile, *, joined: bool) -> list[tupl
             right = profile.table(r.one)
             found += [
                 (c, lookup) for c in right.columns
-                if c.name.casefold() not in names and c.name != r.one_column and _told_apart(c) and c.distinct < right.rows
+                if c.name.casefold() not in names and c.name != r.one_column
+                and _told_apart(c) and c.distinct < right.rows
             ]  # fmt: skip
     return found
 
@@ -72,7 +73,8 @@ def _told_apart(c: Seen) -> bool:
 
 
 def _amount(c: Seen) -> bool:
-    return c.numeric and c.measure and c.decimals <= 6 and c.nulls * 5 <= c.rows and speakable(c.name) and c.distinct > 5
+    full = c.nulls * 5 <= c.rows
+    return c.numeric and c.measure and c.decimals <= 6 and full and speakable(c.name) and c.distinct > 5
 
 
 def _choose(
@@ -126,7 +128,8 @@ def _totals_file(profile: Profile, table: TableProfile, rng: random.Random) -> S
 
 
 def _path(profile: Profile, rng: random.Random) -> str:
-    return _free(profile, rng.choice(("", "reports/", "out/", "control/")) + rng.choice(("findings", "check")) + ".json")
+    folder = rng.choice(("", "reports/", "out/", "control/"))
+    return _free(profile, f"{folder}{rng.choice(('findings', 'check'))}.json")
 
 
 def _free(profile: Profile, path: str) -> str:

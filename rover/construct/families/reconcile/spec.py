@@ -62,7 +62,7 @@ class Reconciliation:
     def sums(self) -> Query:
         """The computed sum of each group."""
         group = (self.group,)
-        joins = ()
+        joins: tuple[Join, ...] = ()
         if self.lookup:
             keep = tuple(dict.fromkeys((self.lookup.right_column, self.group)))
             right = Query(source=self.lookup.right, select=keep)
@@ -72,12 +72,13 @@ class Reconciliation:
         return Query(source=self.details, joins=joins, filters=filters, group_by=group, measures=(measure,))
 
     def _compared(self, select: tuple[str, ...] = (), largest: bool = False, measure: str = "") -> Query:
+        ways: tuple[tuple[str, Literal["sub", "abs_diff"]], ...]
         ways = ((self.fields.difference, "sub"), (_GAP, "abs_diff"))
         return Query(
             source=self.totals,
             joins=(Join(right=self.sums(), on=((self.group, self.group),)),),
             derived=tuple(
-                Derived(name=n, op=op, left=self.recorded, right=self.fields.computed) for n, op in ways  # type: ignore[arg-type]
+                Derived(name=n, op=op, left=self.recorded, right=self.fields.computed) for n, op in ways
             ),
             filters=(Filter(column=_GAP, op="gt", value=Given(given=TOLERANCE)),),
             measures=(Measure(name=measure, fn="count"),) if measure else (),
@@ -183,7 +184,8 @@ def request(r: Reconciliation, rng: random.Random, *, gaps: bool) -> str:
 def _details(r: Reconciliation, rng: random.Random) -> str:
     where = place(r.details)
     return rng.choice((
-        f"The detail rows are in {where}.", f"Take the detail rows from {where}.", f"{where[0].upper()}{where[1:]} has the detail rows.",
+        f"The detail rows are in {where}.", f"Take the detail rows from {where}.",
+        f"{where[0].upper()}{where[1:]} has the detail rows.",
     ))  # fmt: skip
 
 
@@ -257,7 +259,8 @@ def _figures(r: Reconciliation, rng: random.Random) -> list[str]:
     f, group = r.fields, name(r.group)
     steps = [
         rng.choice((
-            f"{name(f.checked)} is the number of recorded totals.", f"{name(f.checked)} says how many totals are recorded.",
+            f"{name(f.checked)} is the number of recorded totals.",
+            f"{name(f.checked)} says how many totals are recorded.",
         )),
         rng.choice((
             f"{name(f.count)} is how many of them differ.", f"{name(f.count)} is the number of totals that differ.",
