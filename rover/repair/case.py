@@ -1,0 +1,158 @@
+"""One repair case in memory: frozen intent and proposals in, lattice and choice out. Nothing is stored here.
+
+    parent -> build every combination -> select through the gates -> confirm on new seeds -> audit
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from rover.policy.protocol import Policy
+from rover.repair import fcr
+from rover.repair.candidates import Builder, Built, Frozen, Parent, RebuildVerifier
+from rover.repair.conflicts import conflict
+from rover.repair.intent import Intent
+from rover.repair.replay import Replay
+from rover.repair.trial import Trial
+from rover.repair.trials import Progress, Trials
+from rover.rollout.engine import Engine
+from rover_store.ids import digest
+from rover_store.records import Candidate, Diagnosis, GateResult, Trajectory
+
+#: seeds of confirmation are counted from here: none was seen in selection
+FRESH = 1000
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a case is run. `seeds`: rollouts of each policy for each candidate."""
+
+    lazy: bool = True
+    seed: int = 0
+    seeds: int = 1
+    models: Sequence[Policy] = ()
+    recorded: Sequence[Trajectory] = ()
+    progress: Progress | None = None
+
+
+@dataclass
+class Lattice:
+    """The outcome: every combination with what became of it, and the choice."""
+
+    case: str
+    built: dict[int, Built]
+    conflicts: dict[int, str]
+    selection: fcr.Selection
+    trials: Trials
+    confirmation: list[GateResult] = field(default_factory=list)
+
+    @property
+    def chosen(self) -> Built | None:
+        return self.built[self.selection.selected.mask] if self.selection.selected else None
+
+    @property
+    def confirmed(self) -> bool:
+        return self.chosen is not None and bool(self.confirmation) and all(g.passed for g in self.confirmation)
+
+    def candidates(self) -> tuple[Candidate, ...]:
+        """A record for every combination, in the order of masks."""
+        made = [self._record(mask) for mask in sorted(self.built)]
+        made += [
+            Candidate(
+                mask=mask, status="conflict", gates=(GateResult(gate="rebuild", passed=False, reason=reason),)
+            )
+            for mask, reason in self.conflicts.items()
+        ]
+        return tuple(sorted(made, key=lambda c: c.mask))
+
+    def _record(self, mask: int) -> Candidate:
+        built = self.built[mask]
+        status = "control" if mask == 0 else "not_run"
+        if mask and mask in self.selection.evaluated:
+            status = "passed" if mask in self.selection.passed else "rejected"
+        trial = self.trials.trials.get(mask)
+        ran, reused = trial.rollouts() if trial else (0, 0)
+        return Candidate(
+            mask=mask,
+            closure=tuple(sorted(built.expansion.closure)),
+            changed=tuple(sorted(built.expansion.changed)),
+            rebuilt=tuple(sorted(built.expansion.rebuilt)),
+            cost=built.cost,
+            status=status,  # type: ignore[arg-type]
+            gates=self.trials.gates.get(mask, ()),
+            rollouts_run=ran,
+            rollouts_reused=reused,
+        )
+
+
+def case_id(parent: Parent, seed: int) -> str:
+    """Name of a case: the same for the same version of the package, whatever branch it lies on."""
+    return f"{parent.name}-{digest([parent.name, parent.env.tree, seed])[:8]}"
+
+
+def run_case(
+    engine: Engine,
+    parent: Parent,
+    diagnosis: Diagnosis,
+    intent: Intent,
+    proposals: Sequence[Frozen],
+    rebuild: RebuildVerifier,
+    settings: Settings,
+) -> Lattice:
+    """Enumerate, expand, replay, select. NobodyToAsk where no policy can show that the task can be done."""
+    builder = Builder(parent, proposals, rebuild)
+    masks, conflicts = fcr.combinations(builder.proposed, lambda m: conflict(builder.chosen(m), builder.unbuilt(m)))
+    built = {0: builder.control()}
+    for mask in masks:
+        _tell(settings, f"build {fcr.letters(mask)}")
+        built[mask] = builder.build(mask)
+    case = case_id(parent, settings.seed)
+    trials = Trials(
+        parent=parent,
+        intent=intent,
+        findings=diagnosis.findings,
+        replay=Replay(engine, case, tuple(range(settings.seeds))),
+        built=built,
+        models=settings.models,
+        recorded=settings.recorded,
+        seed=settings.seed,
+        thorough=not settings.lazy,
+        progress=settings.progress,
+    )
+    selection = fcr.select([b.option for b in built.values()], trials.evaluate, lazy=settings.lazy)
+    return Lattice(case, built, conflicts, selection, trials)
+
+
+def confirm(lattice: Lattice, audit: Callable[[Trial], GateResult], settings: Settings) -> None:
+    """Replay the choice on new seeds, then ask the sealed audit. What they say is kept in the lattice."""
+    chosen = lattice.selection.selected
+    if chosen is None:
+        return
+    first = lattice.trials
+    fresh = replace(
+        first,
+        replay=Replay(first.replay.engine, lattice.case, tuple(FRESH + k for k in range(settings.seeds))),
+        seed=settings.seed + FRESH,
+        thorough=False,
+        gates={},
+        trials={},
+    )
+    _tell(settings, "confirm")
+    passed = fresh.evaluate(chosen)
+    lattice.confirmation.append(_confirmed(passed, fresh.gates[chosen.mask]))
+    if passed:
+        _tell(settings, "audit")
+        lattice.confirmation.append(audit(fresh.trial(chosen.mask)))
+
+
+def _confirmed(passed: bool, gates: Iterable[GateResult]) -> GateResult:
+    failed = next((g for g in gates if not g.passed), None)
+    reason = f"{failed.gate}: {failed.reason}" if failed else "every gate holds on new seeds"
+    evidence = tuple(e for g in gates for e in g.evidence)[:8]
+    return GateResult(gate="confirm", passed=passed, reason=reason, evidence=evidence)
+
+
+def _tell(settings: Settings, text: str) -> None:
+    if settings.progress is not None:
+        settings.progress(text)

@@ -1,0 +1,108 @@
+"""What a case reads from the store: versions of a package, its siblings, and the view that proposers get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from rover.repair.candidates import Parent
+from rover.repair.intent import is_admitted
+from rover.repair.proposals.protocol import Earlier, PackageView
+from rover.rollout.env import Env, load_env
+from rover_store.errors import PackageError
+from rover_store.ids import ComponentName
+
+if TYPE_CHECKING:
+    from rover.rollout.engine import Engine
+    from rover_store.store import Store
+
+#: trailer of a commit that broke a package on purpose
+INJECTED = "Rover-Injected"
+
+
+class Version(NamedTuple):
+    """A package as one commit left it."""
+
+    commit: str
+    tree: str
+    trailers: dict[str, str]
+
+
+def versions(store: Store, name: str, rev: str = "HEAD") -> Iterator[Version]:
+    """Versions of a package, newest first; commits that removed it are left out."""
+    for entry in store.log(rev, package=name):
+        tree = next((change.new for change in entry.changes if change.node == name), None)
+        if tree is not None:
+            yield Version(entry.id, tree, store.commit(entry.id).trailers)
+
+
+def envs(store: Store, name: str, rev: str = "HEAD") -> Iterator[tuple[str, Env]]:
+    """`(commit, env)` of the versions that can be read, newest first."""
+    seen: set[str] = set()
+    for version in versions(store, name, rev):
+        if version.tree in seen:
+            continue
+        seen.add(version.tree)
+        try:
+            yield version.commit, load_env(store, version.tree)
+        except PackageError:
+            continue  # a version that somebody committed broken has no say
+
+
+def history(store: Store, name: str, rev: str = "HEAD") -> Callable[[ComponentName], Iterable[Earlier]] | None:
+    """Earlier versions of a component, newest first; None where the last change broke the package on purpose.
+
+    Taking back an injection is no repair: what the injector changed would be measured, not the repair.
+    """
+    newest = next(versions(store, name, rev), None)
+    if newest is None or any(key.startswith(INJECTED) for key in newest.trailers):
+        return None
+
+    def earlier(component: ComponentName) -> Iterator[Earlier]:
+        present: str | None = None
+        seen: set[str] = set()
+        for commit, env in envs(store, name, rev):
+            tree = env.component_id(component)
+            present = present or tree
+            if tree == present or tree in seen:
+                continue
+            seen.add(tree)
+            head = component + "/"
+            files = {p.removeprefix(head): d for p, d in env.files.items() if p.startswith(head)}
+            yield Earlier(commit, tree, files, is_admitted(env))
+
+    return earlier
+
+
+def siblings(store: Store, name: str, resources: Iterable[str], rev: str = "HEAD") -> dict[str, tuple[str, ...]]:
+    """Resource (`files/orders`) -> other packages whose context is bound to it."""
+    wanted = {f"resources/{r}": r for r in resources}
+    found: dict[str, set[str]] = {r: set() for r in wanted.values()}
+    edges, _ = store.graph(rev) if wanted else ([], {})
+    for edge in edges:
+        package, _, component = edge.source.rpartition("/")
+        if edge.target in wanted and component == "context" and package != name:
+            found[wanted[edge.target]].add(package)
+    return {resource: tuple(sorted(names)) for resource, names in found.items()}
+
+
+def read_parent(store: Store, name: str, commit: str, replaced: Iterable[str] = ()) -> Parent:
+    """The package at a commit, and the siblings that are bound to a resource that a proposal replaces."""
+    names = {other for others in siblings(store, name, replaced, commit).values() for other in others}
+    loaded = {n: load_env(store, store.package(n, commit).tree) for n in sorted({name, *names})}
+    return Parent(commit, name, loaded)
+
+
+def view(store: Store, env: Env, commit: str, engine: Engine | None) -> PackageView:
+    """What a proposer may see of the package."""
+    return PackageView(
+        name=env.package,
+        commit=commit,
+        tree=env.tree,
+        env=env,
+        files=env.files,
+        resources=env.resources,
+        siblings=siblings(store, env.package, env.resources, commit),
+        engine=engine,
+        history=history(store, env.package, commit),
+    )
