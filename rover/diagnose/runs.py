@@ -14,6 +14,7 @@ from rover_store.ids import digest
 from rover_store.records import Budget, Query, Table, Verdict
 
 if TYPE_CHECKING:
+    from rover.construct.calibrate import Row
     from rover.construct.families.protocol import Family
     from rover.diagnose.protocol import ProbeContext
     from rover.policy.protocol import Policy
@@ -103,6 +104,15 @@ class Runs:
         from rover.policy.registry import get_policy
 
         return self._run([get_policy(f"null:{name}") for name in NULL_POLICIES])
+
+    @cached_property
+    def cases(self) -> tuple[Row, ...]:
+        """The verifier's own calibration cases: negatives, alternatives by rule, alternatives kept as files."""
+        from rover.construct.calibrate import mutant_rows, state_rows
+
+        engine, env = self.ctx.engine, self.ctx.env
+        rules = (*env.cases.negatives, *env.cases.alternatives)
+        return (*mutant_rows(engine, env, rules, self.ctx.seed), *state_rows(engine, env))
 
     @cached_property
     def start_verdict(self) -> Verdict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rover.construct.calibrate import Row
 from rover.diagnose.probes.solving import why
 from rover.diagnose.protocol import ProbeContext
 from rover.diagnose.runs import Run
@@ -96,20 +97,25 @@ class CalibrationCases:
     cost = 2
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
-        out: list[Finding] = []
-        for case in ctx.runs.cases:
-            if case.ok:
-                continue
-            kind = "lax_verifier" if case.role == "negative" else "strict_verifier"
-            text = (
-                f"the negative {case.id} is not rejected for {case.requirement}"
-                if case.role == "negative"
-                else f"the valid alternative {case.id} is rejected: {case.reason[:160]}"
-            )
-            found = _finding(self.name, kind, text, ("verifier",), (ctx.env.verifier_id, f"case:{case.id}"))
-            update = {"requirement": case.requirement, "details": {"subject": case.id}}
-            out.append(found.model_copy(update=update))
-        return tuple(out)
+        return tuple(self._wrong(ctx, row) for row in ctx.runs.cases if not row.ok)
+
+    def _wrong(self, ctx: ProbeContext, row: Row) -> Finding:
+        if row.observed == "error":
+            crashed = row.reason.startswith("verifier_error")
+            kind = "verifier_crash" if crashed else "broken_case"
+            text = f"the case {row.case} cannot be tried: {row.reason[:160]}"
+        elif row.kind == "negative":
+            kind, crashed = "lax_verifier", True
+            text = f"the negative {row.case} is not rejected for {row.requirement}"
+        else:
+            kind, crashed = "strict_verifier", True
+            text = f"the valid alternative {row.case} is rejected: {row.reason[:160]}"
+        found = _finding(self.name, kind, text, ("verifier",), (ctx.env.verifier_id, f"case:{row.case}"))
+        # a rule that changes nothing may only have lost its hold: a hypothesis
+        update: dict[str, object] = {"requirement": row.requirement, "details": {"subject": row.case}}
+        if not crashed:
+            update["status"] = "hypothesis"
+        return found.model_copy(update=update)
 
 
 def _copied_from(ctx: ProbeContext, run: Run) -> str:

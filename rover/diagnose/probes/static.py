@@ -149,11 +149,13 @@ class Deliverables:
 
     def _criteria(self, ctx: ProbeContext) -> list[Finding]:
         out = []
-        wanted = set(ctx.env.targets())
+        listed = {f.path for f in ctx.env.context.files}
+        known = {*ctx.env.targets(), *ctx.env.start, *listed, *contract_sources(ctx.env.contract)}
+        demanded = {r.id for r in ctx.env.contract.requirements}
         seen: set[str] = set()
         for criterion in ctx.env.verifier.criteria:
             for path in criterion.paths:
-                if path in wanted or path in ctx.env.start or path in seen:
+                if path in known or path in seen or criterion.requirement not in demanded:
                     continue
                 seen.add(path)
                 out.append(

@@ -44,6 +44,7 @@ class PackageView:
     siblings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  #: resource -> other packages bound to it
     engine: Engine | None = None  #: for proposers that derive or run something
     history: Callable[[ComponentName], Iterable[Earlier]] | None = None  #: None where history is off
+    read: Callable[[str], Files] | None = None  #: files of a tree by its id, for versions that package.json records
 
     def component(self, name: ComponentName) -> dict[str, bytes]:
         """The files of one component, paths relative to its folder."""
