@@ -123,3 +123,8 @@ class MemoryEvidence:
 def rollout_id(key: RolloutKey) -> str:
     """The id of the rollout with this key."""
     return digest(key.model_dump(mode="json"))
+
+
+def seed_for(case: str, policy: str, attempt: int) -> int:
+    """The seed of one attempt: of the case, the policy and the attempt alone, so that candidates can be compared."""
+    return int(digest([case, policy, attempt])[:15], 16)

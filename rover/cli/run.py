@@ -1,0 +1,97 @@
+"""`rover run`: run a policy on packages and grade the rollouts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from rover.cli.output import Json, Rev, Seed, Workers, note, print_jsonl, progress, table
+from rover.cli.stores import open_store
+
+if TYPE_CHECKING:
+    from rover.ops.run import Ran
+
+
+def command(
+    pattern: str = typer.Argument(..., metavar="GLOB", help="Which packages, by a glob on names."),
+    policy: str = typer.Option("solver", "--policy", help="Who acts; see `rover help policies`."),
+    attempts: int = typer.Option(1, "-k", "--attempts", min=1, help="Rollouts of each package."),
+    workers: int = Workers,
+    seed: int = Seed,
+    rev: str = Rev,
+    limit: int = typer.Option(0, "--limit", min=0, help="At most so many packages; 0 for all."),
+    server: str = typer.Option("", "--server", metavar="URL", help="Model server; else OPENAI_BASE_URL."),
+    model: str = typer.Option("", "--model", metavar="NAME", help="Model of an openai policy."),
+    temperature: float = typer.Option(-1.0, "--temperature", help="Of a model; the server's own where negative."),
+    record: Path = typer.Option(None, "--record", metavar="FILE", help="Add every request to a model to this file."),
+    sandbox: str = typer.Option("", "--sandbox", metavar="KIND", help="Kind of sandbox; bubblewrap by default."),
+    as_json: bool = Json,
+) -> None:
+    """Run a policy on packages and grade the rollouts.
+
+    What was run before is not run again: the rows say so. Press Ctrl-C to stop; finished work is kept, and the
+    same command goes on where it stopped.
+
+    Example: rover run 'orders-*' --policy solver -k 4 -n 2
+    """
+    from rover.ops.run import RunRequest, run
+    from rover.sandbox.registry import open_runtime
+
+    spec, options = _policy(policy, server, model, temperature, record)
+    request = RunRequest(pattern, spec, attempts, seed, rev, limit or None, options)
+    store = open_store()
+    done: list[Ran] = []
+    with progress("rollouts") as bar:
+
+        def told(row: Ran, count: int, total: int) -> None:
+            done.append(row)
+            bar(count, total, f"{row.package} {row.outcome}")
+            if as_json:
+                print_jsonl([asdict(row)])
+
+        try:
+            rows: Sequence[Ran] = run(store, open_runtime(sandbox or None), request, workers=workers, told=told).rows
+        except KeyboardInterrupt:
+            bar.clear()
+            _report(sorted(done, key=lambda r: (r.package, r.attempt)), as_json)
+            raise
+    _report(rows, as_json)
+    if any(row.outcome == "infra_error" for row in rows):
+        raise typer.Exit(3)
+
+
+def _policy(
+    policy: str, server: str, model: str, temperature: float, record: Path | None
+) -> tuple[str, dict[str, Any]]:
+    """The spec, and the options that only a model policy takes."""
+    kind, _, name = policy.partition(":")
+    if kind != "openai":
+        return policy, {}
+    from rover.policy.openai import Settings
+
+    options: dict[str, Any] = {
+        "server": server or os.environ.get("OPENAI_BASE_URL", ""),
+        "key": os.environ.get("OPENAI_API_KEY", ""),
+        "settings": Settings(temperature=temperature if temperature >= 0 else None),
+        "record": record,
+    }
+    return f"openai:{name or model}", options
+
+
+def _report(rows: Sequence[Ran], as_json: bool) -> None:
+    if not as_json and rows:
+        cells = [
+            (r.package, r.attempt + 1, r.outcome, "" if r.score is None else f"{r.score:.2f}", r.rollout[:10],
+             "reused" if r.reused else "run", "" if r.outcome == "passed" else r.reason)
+            for r in rows
+        ]  # fmt: skip
+        print(table(cells, ("package", "k", "outcome", "score", "rollout", "", "reason"), right=(1, 3)))
+    reused = sum(r.reused for r in rows)
+    counts = {o: sum(r.outcome == o for r in rows) for o in dict.fromkeys(r.outcome for r in rows)}
+    said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    note(f"{len(rows)} rollouts: {said or 'none'}; {len(rows) - reused} run, {reused} reused")

@@ -1,0 +1,186 @@
+"""Run a policy on packages: rollouts and verdicts, evidence first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rover.harness.loop import Stopped
+from rover.ops.listing import package_json
+from rover.policy.registry import get_policy
+from rover.rollout.engine import Engine
+from rover.rollout.env import load_env
+from rover.rollout.records import Progress, RolloutRequest, RolloutResult, seed_for
+from rover_store.errors import NotFound, PackageError, ProviderError, SandboxError, UsageError
+
+if TYPE_CHECKING:
+    from rover.policy.protocol import Policy
+    from rover.sandbox.protocol import Runtime
+    from rover_store.layout import PackageEntry
+    from rover_store.records import Trajectory, Verdict
+    from rover_store.store import Store
+
+#: packages that are in memory at the same time
+CHUNK = 32
+#: so many infrastructure errors in a row end a run: the server or the sandbox is gone
+GIVE_UP = 8
+
+OUTCOMES = ("passed", "failed", "policy_error", "infra_error", "verifier_error")
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One rollout with its verdict, as a row."""
+
+    package: str
+    attempt: int
+    policy: str
+    seed: int
+    rollout: str
+    end: str
+    outcome: str
+    score: float | None
+    turns: int
+    tokens: int
+    reused: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """What a run gave, in order of package and attempt."""
+
+    rows: tuple[Ran, ...]
+
+    def count(self, outcome: str) -> int:
+        return sum(row.outcome == outcome for row in self.rows)
+
+    @property
+    def reused(self) -> int:
+        return sum(row.reused for row in self.rows)
+
+
+@dataclass(slots=True)
+class RunRequest:
+    """What to run. `options` go to the policy (server, key, model settings)."""
+
+    pattern: str
+    policy: str
+    attempts: int = 1
+    seed: int = 0
+    rev: str = "HEAD"
+    limit: int | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def run(
+    store: Store,
+    runtime: Runtime,
+    request: RunRequest,
+    *,
+    workers: int = 1,
+    told: Callable[[Ran, int, int], None] = lambda row, done, total: None,
+) -> RunReport:
+    """Run and grade. `told` gets each row as it is done, with how many are done and how many there are.
+
+    UsageError where the glob matches nothing or the policy makes no sense for a package; ProviderError or
+    SandboxError where nothing but infrastructure errors comes back. What was finished is kept in any case.
+    """
+    entries = store.packages(request.rev, request.pattern)[: request.limit]
+    if not entries:
+        hint = "`rover list` shows all names"
+        raise UsageError(f"no package of {request.rev} matches {request.pattern!r}", hint=hint)
+    policies = [_policy(store, entry, request) for entry in entries]
+    rows: list[Ran] = []
+    total = len(entries) * request.attempts
+    with Engine(runtime, store.evidence, workers) as engine:
+        for some in _chunks(list(zip(entries, policies, strict=True))):
+            rows += _run_some(store, engine, some, request, lambda row, done: told(row, done, total), len(rows))
+    return RunReport(tuple(rows))
+
+
+def _run_some(
+    store: Store,
+    engine: Engine,
+    some: Sequence[tuple[PackageEntry, Policy]],
+    request: RunRequest,
+    told: Callable[[Ran, int], None],
+    before: int,
+) -> list[Ran]:
+    """Run the attempts of a few packages."""
+    requests: list[RolloutRequest] = []
+    for entry, policy in some:
+        try:
+            env = load_env(store, entry.tree)
+        except PackageError as error:
+            raise PackageError(f"{entry.name}/{error.file}", error.field, error.reason) from None
+        seeds = [seed_for(f"run:{request.seed}", policy.id, n) for n in range(request.attempts)]
+        requests += [RolloutRequest(env, policy, seed) for seed in seeds]
+    attempts = [n % request.attempts for n in range(len(requests))]
+    which = {r.key(engine.runtime_id): n for n, r in reversed(list(enumerate(requests)))}
+    failures: list[str] = []
+
+    def progress(now: Progress) -> None:
+        number = which[now.result.trajectory.key]
+        assert now.verdict is not None
+        row = _row(requests[number].env.package, attempts[number], now.result, now.verdict)
+        if now.result.trajectory.end == "infra_error":
+            failures.append(now.result.trajectory.error)
+        else:
+            failures.clear()
+        told(row, before + now.done)
+
+    try:
+        found = engine.run(requests, progress, stop=lambda: len(failures) >= GIVE_UP)
+    except Stopped:
+        kind = ProviderError if failures[-1].startswith("ProviderError") else SandboxError
+        raise kind(f"{len(failures)} rollouts in a row failed, the last: {failures[-1]}") from None
+    asked = zip(requests, attempts, found, strict=True)
+    return [_row(r.env.package, attempt, result, verdict) for r, attempt, (result, verdict) in asked]
+
+
+def _row(package: str, attempt: int, result: RolloutResult, verdict: Verdict) -> Ran:
+    trajectory = result.trajectory
+    key, used = trajectory.key, trajectory.usage
+    return Ran(
+        package=package,
+        attempt=attempt,
+        policy=key.policy,
+        seed=key.seed,
+        rollout=result.id,
+        end=trajectory.end,
+        outcome=verdict.outcome,
+        score=verdict.score,
+        turns=len(trajectory.turns),
+        tokens=used.prompt_tokens + used.completion_tokens,
+        reused=result.reused,
+        reason=verdict.reason,
+    )
+
+
+def _policy(store: Store, entry: PackageEntry, request: RunRequest) -> Policy:
+    """The policy for one package: a solver is the one of its family."""
+    family = None
+    if request.policy.partition(":")[0].partition("+")[0] == "solver":
+        from rover.construct.families.registry import family as find
+
+        name = package_json(store, entry.tree).get("family")
+        if not name:
+            raise UsageError(f"{entry.name}: the package names no family, so it has no solver")
+        family = find(str(name))
+
+    def recorded(prefix: str) -> Trajectory:
+        ids = store.evidence.matching(prefix)
+        found = store.evidence.get_rollout(ids[0]) if len(ids) == 1 else None
+        if found is None:
+            raise NotFound("rollout", prefix, hint="several begin like this" if len(ids) > 1 else "")
+        return found
+
+    return get_policy(request.policy, family=family, recorded=recorded, **request.options)
+
+
+def _chunks(
+    pairs: Sequence[tuple[PackageEntry, Policy]],
+) -> Iterator[Sequence[tuple[PackageEntry, Policy]]]:
+    return (pairs[at : at + CHUNK] for at in range(0, len(pairs), CHUNK))
