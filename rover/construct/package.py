@@ -35,6 +35,9 @@ from rover_store.records import (
     Verifier,
 )
 
+#: id of the alternative end state that the second solver gave
+ALTERNATIVE = "alternative"
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -117,26 +120,30 @@ def files(parts: Parts) -> dict[str, bytes]:
 def verifier_files(parts: Parts) -> dict[str, bytes]:
     """The verifier component, path -> bytes."""
     draft = parts.draft
-    states = ("alternative",) if parts.alternative else ()
+    states = (ALTERNATIVE,) if parts.alternative else ()
     out = {
         "verifier.json": Verifier(criteria=draft.criteria).dump(),
         "anchors.json": parts.anchors.dump(),
         **{f"checks/{name}": source.encode() for name, source in draft.checks.items()},
-        "cases/cases.json": Cases(
-            negatives=draft.negatives, alternatives=draft.alternatives, states=states
-        ).dump(),
+        "cases/cases.json": Cases(negatives=draft.negatives, alternatives=draft.alternatives, states=states).dump(),
     }
     if parts.alternative:
-        out |= state_files("cases/alternative", parts.alternative)
+        out |= alternative_files(parts.alternative)
     if parts.reference:
-        out |= state_files("reference", parts.reference)
+        out |= reference_files(parts.reference)
     return out
 
 
-def state_files(folder: str, made: Demonstration) -> dict[str, bytes]:
-    """A state kept as its change of the start: reference.json and the changed files."""
-    out = {f"{folder}/reference.json": made.reference.dump()}
-    return out | {f"{folder}/files/{path}": data for path, data in made.files.items()}
+def reference_files(made: Demonstration) -> dict[str, bytes]:
+    """reference/: the change of the start, and the changed files."""
+    out = {"reference/reference.json": made.reference.dump()}
+    return out | {f"reference/files/{path}": data for path, data in made.files.items()}
+
+
+def alternative_files(made: Demonstration) -> dict[str, bytes]:
+    """cases/alternative/: the other solver's end state."""
+    out = {f"cases/{ALTERNATIVE}/state.json": made.reference.dump()}
+    return out | {f"cases/{ALTERNATIVE}/files/{path}": data for path, data in made.files.items()}
 
 
 def _record(parts: Parts, ids: Mapping[ComponentName, str], bound: Mapping[str, str]) -> Package:
