@@ -98,7 +98,7 @@ class Evidence:
 
     def matching(self, prefix: str) -> list[str]:
         """Ids of the rollouts that begin with some hex digits, sorted."""
-        return [rollout for rollout in self.ids() if rollout.startswith(prefix)]
+        return self.store.index.matching_rollouts(prefix)
 
     def ids(self) -> Iterator[str]:
         """Ids of all rollouts, sorted."""

@@ -129,6 +129,11 @@ class Index:
         sql = f"SELECT id FROM rollout{where} ORDER BY 1"
         return [rollout for (rollout,) in self.ask(lambda db: db.execute(sql, values).fetchall())]
 
+    def matching_rollouts(self, prefix: str) -> list[str]:
+        """Ids of the rollouts that begin with some hex digits, sorted."""
+        sql = "SELECT id FROM rollout WHERE id >= ? AND id < ? ORDER BY 1"
+        return [rollout for (rollout,) in self.ask(lambda db: db.execute(sql, (prefix, prefix + "g")).fetchall())]
+
     def verdicts(self, wanted: Mapping[str, str]) -> list[tuple[str, str]]:
         """(rollout, verifier) of the verdicts whose columns have these values, sorted."""
         where, values = _where(wanted)
