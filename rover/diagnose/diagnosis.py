@@ -27,6 +27,7 @@ _SYMPTOMS = frozenset(
     {
         ("replay", "unsolvable"), ("replay", "failed_write"), ("replay", "strict_verifier"),
         ("independent", "strict_verifier"), ("reference", "strict_verifier"), ("cases", "strict_verifier"),
+        ("cases", "lax_verifier"), ("attackers", "lax_verifier"),
     }
 )  # fmt: skip
 #: what a broken verifier alone explains: its own reference and cases rejected
@@ -99,9 +100,19 @@ def suspects(findings: Iterable[Finding]) -> tuple[str, ...]:
 
 
 def _explains(cause: Finding, symptom: Finding) -> bool:
+    if cause.kind == "flaky_verifier":
+        return symptom.kind != "unsolvable"
+    if symptom.kind == "lax_verifier":
+        blind = cause.kind in ("unscored_requirement", "missing_anchor")
+        return symptom.probe == "cases" and blind and _about(symptom) <= {cause.requirement}
     if symptom.probe in ("reference", "cases"):
         return cause.kind in _OWN_CASES
     return cause.kind in _BLOCKING
+
+
+def _about(finding: Finding) -> set[str | None]:
+    """The requirements that a finding about calibration cases speaks of."""
+    return set(finding.details.get("requirements", [])) or {finding.requirement}
 
 
 def _with(finding: Finding, evidence: list[str]) -> Finding:

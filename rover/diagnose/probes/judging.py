@@ -97,25 +97,37 @@ class CalibrationCases:
     cost = 2
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
-        return tuple(self._wrong(ctx, row) for row in ctx.runs.cases if not row.ok)
+        wrong: dict[str, list[Row]] = {}
+        for row in ctx.runs.cases:
+            if not row.ok:
+                wrong.setdefault(_kind(row), []).append(row)
+        return tuple(self._finding(ctx, kind, rows) for kind, rows in wrong.items())
 
-    def _wrong(self, ctx: ProbeContext, row: Row) -> Finding:
-        if row.observed == "error":
-            crashed = row.reason.startswith("verifier_error")
-            kind = "verifier_crash" if crashed else "broken_case"
-            text = f"the case {row.case} cannot be tried: {row.reason[:160]}"
-        elif row.kind == "negative":
-            kind, crashed = "lax_verifier", True
-            text = f"the negative {row.case} is not rejected for {row.requirement}"
-        else:
-            kind, crashed = "strict_verifier", True
-            text = f"the valid alternative {row.case} is rejected: {row.reason[:160]}"
-        found = _finding(self.name, kind, text, ("verifier",), (ctx.env.verifier_id, f"case:{row.case}"))
-        # a rule that changes nothing may only have lost its hold: a hypothesis
-        update: dict[str, object] = {"requirement": row.requirement, "details": {"subject": row.case}}
-        if not crashed:
-            update["status"] = "hypothesis"
-        return found.model_copy(update=update)
+    def _finding(self, ctx: ProbeContext, kind: str, rows: list[Row]) -> Finding:
+        first = rows[0]
+        needs = tuple(dict.fromkeys(r.requirement for r in rows if r.requirement))
+        text = {
+            "lax_verifier": f"the negative {first.case} is not rejected for {first.requirement}",
+            "strict_verifier": f"the valid alternative {first.case} is rejected: {first.reason[:160]}",
+        }.get(kind, f"the case {first.case} cannot be tried: {first.reason[:160]}")
+        more = f" (and {len(rows) - 1} more cases)" if len(rows) > 1 else ""
+        found = _finding(
+            self.name, kind, text + more, ("verifier",), (ctx.env.verifier_id, *(f"case:{r.case}" for r in rows))
+        )
+        return found.model_copy(
+            update={
+                "requirement": first.requirement,
+                "details": {"subject": first.case, "requirements": list(needs)},
+                # a rule that changes nothing may only have lost its hold
+                "status": "hypothesis" if kind == "broken_case" else "confirmed",
+            }
+        )
+
+
+def _kind(row: Row) -> str:
+    if row.observed == "error":
+        return "verifier_crash" if row.reason.startswith("verifier_error") else "broken_case"
+    return "lax_verifier" if row.kind == "negative" else "strict_verifier"
 
 
 def _copied_from(ctx: ProbeContext, run: Run) -> str:
