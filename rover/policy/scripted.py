@@ -63,7 +63,8 @@ class ScriptedPolicy:
 
     def _plan(self, view: PolicyView, seed: int) -> Generator[ToolCall, Call, str]:
         for turn in self.turns:
-            yield from turn
+            for call in turn:
+                yield call
         return self.message
 
 

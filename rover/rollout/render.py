@@ -55,7 +55,7 @@ def _turn(turn: Turn, before: str) -> list[str]:
 def _call(call: Call) -> list[str]:
     out = [_wrapped(f"  > {call.tool} {_arguments(call.arguments)}", 6)]
     mark = "!" if call.status == "error" else "|"
-    out += _text(call.output, f"    {mark} ", OUTPUT_LINES)
+    out += _text(_output(call), f"    {mark} ", OUTPUT_LINES)
     if call.truncated:
         out.append("    (the output was cut)")
     for verb, artifacts in (("read", call.reads), ("wrote", call.writes)):
@@ -64,6 +64,19 @@ def _call(call: Call) -> list[str]:
             more = f" and {len(artifacts) - 5} more" if len(artifacts) > 5 else ""
             out.append(_wrapped(f"    {verb} {named}{more}", 6))
     return out
+
+
+def _output(call: Call) -> str:
+    """What a call gave; of a command its streams rather than their JSON."""
+    if call.tool != "shell":
+        return call.output
+    try:
+        said = json.loads(call.output)
+        ended = f"limit on {said['limit']} reached" if "limit" in said else f"exit {said['exit_code']}"
+        streams = [said["stdout"], *(f"stderr: {line}" for line in said["stderr"].splitlines())]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return call.output
+    return "\n".join([*([ended] if call.status == "error" else []), *(s.rstrip("\n") for s in streams if s)])
 
 
 def _verdict(verdict: Verdict | None) -> list[str]:

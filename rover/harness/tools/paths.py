@@ -22,7 +22,7 @@ def resolve(path: str, *, follow: bool = True) -> str:
     root = os.getcwd()
     relative = os.path.normpath(os.path.relpath(path, root) if os.path.isabs(path) else path)
     real = os.path.realpath(relative if follow else os.path.dirname(relative) or ".")
-    if relative.startswith("..") or not (real == root or real.startswith(root.rstrip("/") + "/")):
+    if relative == ".." or relative.startswith("../") or not (real == root or real.startswith(root.rstrip("/") + "/")):
         raise ToolError(f"{path}: outside of the workspace")
     return relative
 

@@ -5,6 +5,7 @@ openpyxl keeps what it knows of a workbook (other sheets, formats, widths, formu
 
 from __future__ import annotations
 
+import datetime
 import io
 import re
 import zipfile
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _STAMP = re.compile(rb"(<dcterms:(created|modified)[^>]*>)[^<]*(</dcterms:)")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+CELL_CHARACTERS = 32_767
 
 
 def load(path: str, data: bytes, *, values: bool = False) -> Workbook:
@@ -117,7 +119,7 @@ def set_cells(path: str, data: bytes, sheet: str, cells: dict[str, Any]) -> tupl
         row, column = coordinate_to_tuple(address.upper())
         if row > 1_048_576 or column > 16_384:
             raise ToolError(f"{path}: {address} is outside of a sheet")
-        _set(path, found, row, column, value)
+        _set(path, found, row, column, value, formula=True)
     return save(book), len(cells)
 
 
@@ -144,11 +146,32 @@ def write(path: str, old: bytes | None, sheet: str | None, columns: list[str], r
     return save(book)
 
 
-def _set(path: str, sheet: Worksheet, row: int, column: int, value: Any) -> None:
+def _set(path: str, sheet: Worksheet, row: int, column: int, value: Any, *, formula: bool = False) -> None:
+    """Set one cell. A text that begins with `=` is a formula only where `formula` says so."""
+    from openpyxl.utils.exceptions import IllegalCharacterError
+
+    where = f"{path}: row {row}, column {column}"
+    if isinstance(value, str) and len(value) > CELL_CHARACTERS:
+        raise ToolError(f"{where}: {len(value)} characters; a cell holds at most {CELL_CHARACTERS}")
+    cell = sheet.cell(row=row, column=column)
     try:
-        sheet.cell(row=row, column=column).value = value
-    except (ValueError, AttributeError) as error:  # a character that XML forbids; a cell inside a merged range
-        raise ToolError(f"{path}: row {row}, column {column}: {error}") from None
+        cell.value = _kept(cell, value)
+    except IllegalCharacterError:
+        raise ToolError(f"{where}: a workbook cannot hold the text {value!r}") from None
+    except (ValueError, AttributeError) as error:  # a cell inside a merged range
+        raise ToolError(f"{where}: {error}") from None
+    if not formula and isinstance(value, str) and value.startswith("="):
+        cell.data_type = "s"
+
+
+def _kept(cell: Any, value: Any) -> Any:
+    """The value, as a date where the cell held one and the text is one: a column keeps its type."""
+    if isinstance(value, str) and isinstance(getattr(cell, "value", None), datetime.datetime):
+        try:
+            return datetime.datetime.fromisoformat(value)
+        except ValueError:
+            return value
+    return value
 
 
 def _layout(sheet: Worksheet) -> tuple[int, list[str], list[int]]:
