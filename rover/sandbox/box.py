@@ -15,6 +15,7 @@ from typing import Any
 
 from rover.sandbox.inside import frames
 from rover.sandbox.layout import ENVIRONMENT
+from rover.sandbox.paths import check_paths
 from rover.sandbox.protocol import Breach, CallResult, Completed, Entry, Files, Snapshot
 from rover.sandbox.warm import heavy, warm
 from rover_store.errors import SandboxError
@@ -100,9 +101,7 @@ class BubblewrapSandbox:
             return
         blobs = {path: blob_id(data) for path, data in files.items()}
         rows = [[path, blobs[path], len(files[path])] for path in sorted(files)]
-        for path in files:
-            if not _is_inner(path):
-                raise SandboxError(f"not a path of a workspace: {path!r}")
+        check_paths(files)
         missing = set(self._ask_or_fail({"do": "missing", "files": rows}).head["missing"])
         send = {blobs[path]: files[path] for path in sorted(files) if blobs[path] in missing}
         head = {"do": "start", "files": rows, "blobs": [[blob, len(data)] for blob, data in send.items()], **bounds}
@@ -179,13 +178,6 @@ def _sealed(contents: list[bytes]) -> Iterator[list[int]]:
     finally:
         for fd in fds:
             os.close(fd)
-
-
-def _is_inner(path: str) -> bool:
-    parts = path.split("/")
-    return "\0" not in path and all(part not in ("", ".", "..") for part in parts) and all(
-        len(os.fsencode(part)) < 256 for part in parts
-    )
 
 
 def _end(sock: socket.socket, pidfd: int, errors: int) -> None:

@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rover.sandbox.paths import check_paths
 from rover.sandbox.protocol import Breach, CallResult, Completed, Entry, Files, Probe, Snapshot
 from rover.sandbox.runtime_id import runtime_id
 from rover_store.errors import SandboxError
@@ -104,7 +105,7 @@ class LocalSandbox:
             if stat.S_ISDIR(mode):
                 continue
             if not _is_utf8(name):
-                refused[name.encode("utf-8", "backslashreplace").decode()] = "its name is not UTF-8"
+                refused[os.fsencode(name).decode("utf-8", "backslashreplace")] = "its name is not UTF-8"
                 continue
             if stat.S_ISLNK(mode):
                 data, kind = os.readlink(os.fsencode(path)), "link"
@@ -124,14 +125,13 @@ class LocalSandbox:
         if self._closed:
             raise SandboxError("the box is closed")
         if files is not None:
+            check_paths(files)
             self._start = dict(files)
         self._limits = limits or self._limits
         _remove(self._work)
         self._work.mkdir()
         for name, data in self._start.items():
             target = self._work / name
-            if os.path.isabs(name) or ".." in name.split("/"):
-                raise SandboxError(f"not a path of a workspace: {name!r}")
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
         self._known = {blob_id(data) for data in self._start.values()}

@@ -43,6 +43,7 @@ def confine(limits: dict[str, Any], *, hide: list[str]) -> None:
     `hide` names folders to cover with an empty one. Raises OSError; the caller must then end.
     """
     global _FILTER
+    os.setsid()  # a signal to one's process group crosses pid namespaces
     kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
     kernel.mount("proc", "/proc", "proc", _FLAGS | kernel.MS_NOEXEC)
     sizes = f"size={limits['disk_bytes']},nr_inodes={limits['inodes']},mode=1777"

@@ -107,8 +107,8 @@ class Supervisor:
             frames.send(zygote, job, fds=[*request.fds, out_end, err_end])
             answer = frames.receive(zygote)
         except frames.Closed:
-            self._zygotes.clear()
-            return {"error": "the warm process died"}, []
+            self._zygotes.pop(bool(head["heavy"]))[0].close()
+            answer = frames.Message({"error": "the warm process died"}, b"", [])
         finally:
             os.close(out_end)
             os.close(err_end)

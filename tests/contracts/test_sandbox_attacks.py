@@ -1,0 +1,568 @@
+"""Attacks on the box. Each must be contained by every runtime that confines: the host is unharmed and unseen, the
+supervisor lives, and the next command and the next call find nothing left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from boxes import LIMITS, START
+
+from rover.sandbox.protocol import Completed, Runtime, Sandbox
+from rover_store.ids import blob_id
+
+START_IDS = {path: blob_id(data) for path, data in START.items()}
+
+
+def sh(box: Sandbox, script: str, **limits: float) -> Completed:
+    return box.run(["sh", "-c", script], limits=LIMITS.model_copy(update=limits))
+
+
+def py(box: Sandbox, script: str, **limits: float) -> Completed:
+    """Run Python in the box, without site-packages: it starts faster."""
+    return box.run(["python3", "-S", "-c", script], limits=LIMITS.model_copy(update=limits))
+
+
+def refused(box: Sandbox, script: str) -> str:
+    """Run a Python attack that must raise; gives the exception in one line."""
+    done = py(box, f"import os, ctypes, socket\ntry:\n {script}\nexcept Exception as e:\n print(type(e).__name__, e)")
+    assert done.exit_code == 0, done
+    said = done.stdout.decode().strip()
+    assert said, f"the attack went through: {script}"
+    return said
+
+
+SYSCALL = (
+    "libc = ctypes.CDLL(None, use_errno=True); r = libc.syscall(%s); "
+    "assert r >= 0, os.strerror(ctypes.get_errno())"
+)
+
+
+@pytest.fixture
+def jail(_real_shared: Sandbox) -> Iterator[Sandbox]:
+    """A box at its start. After the attack it still works, resets exactly, and holds no process of the attack."""
+    jail = _real_shared
+    jail.reset(START, limits=LIMITS)
+    yield jail
+    jail.reset()
+    assert {p: e.blob for p, e in jail.snapshot().entries.items()} == START_IDS
+    seen = sh(jail, "ls -A /tmp /dev/shm; ls -d /proc/[0-9]*").stdout.split()
+    assert len([s for s in seen if s.startswith(b"/proc/")]) <= 3
+    assert {b"/dev/shm:", b"/tmp:"} == {s for s in seen if not s.startswith(b"/proc/")}
+    assert sorted(jail.call("os:listdir", "/tmp").value) == []
+
+
+# --- network -------------------------------------------------------------------------------------------------
+def test_host_tcp(jail: Sandbox) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert "refused" in refused(jail, f"socket.create_connection(('127.0.0.1', {port}), 2)")
+
+
+def test_host_udp(jail: Sandbox) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+        py(jail, f"import socket\nsocket.socket(2, 2).sendto(b'x', ('127.0.0.1', {port}))")
+        server.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            server.recv(1)
+
+
+def test_internet(jail: Sandbox) -> None:
+    assert "unreachable" in refused(jail, "socket.create_connection(('1.1.1.1', 53), 2)")
+    assert "gaierror" in refused(jail, "socket.getaddrinfo('example.com', 80)")
+
+
+def test_vsock_and_raw_families(jail: Sandbox) -> None:
+    for family in ("AF_VSOCK", "AF_NETLINK", "AF_PACKET", "AF_ALG"):
+        assert "not supported" in refused(jail, f"socket.socket(socket.{family}, socket.SOCK_RAW)")
+    assert "not supported" in refused(jail, "socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)")
+    assert "not permitted" in refused(jail, "socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)")
+
+
+def test_host_abstract_socket(jail: Sandbox) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"\0rover-test-{os.getpid()}")
+        server.listen()
+        assert "refused" in refused(jail, f"socket.socket(socket.AF_UNIX).connect('\\0rover-test-{os.getpid()}')")
+
+
+def test_host_path_socket(jail: Sandbox, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "s"))
+        server.listen()
+        assert "No such file" in refused(jail, f"socket.socket(socket.AF_UNIX).connect({str(tmp_path / 's')!r})")
+
+
+# --- the host ------------------------------------------------------------------------------------------------
+HOST = ["/etc/shadow", "/etc/hostname", "/home", "/var", "/sys", "/boot", "/run", "/.rover/x"]
+
+
+@pytest.mark.parametrize("path", HOST)
+def test_host_files(jail: Sandbox, path: str) -> None:
+    assert "No such file" in refused(jail, f"os.stat({path!r})")
+
+
+def test_host_files_of_this_test(jail: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    assert "No such file" in refused(jail, f"open({str(tmp_path / 'secret')!r})")
+    assert "No such file" in refused(jail, f"os.stat({str(Path(__file__))!r})")
+
+
+def test_rover_is_not_seen_by_commands(jail: Sandbox) -> None:
+    done = py(jail, "import sys\nprint(__import__('os').listdir('/r'))")
+    assert done.stdout == b"[]\n"
+    assert b"ModuleNotFoundError" in jail.run(["python3", "-c", "import rover"]).stderr
+
+
+def test_host_environment(jail: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROVER_TEST_SECRET", "hunter2")
+    script = "cat /proc/*/environ /proc/*/cmdline | tr '\\0' '\\n'"
+    for done in (sh(jail, script), sh(jail, "env")):
+        assert b"hunter2" not in done.stdout
+        assert b"site-packages" not in done.stdout
+    assert "hunter2" not in str(jail.call("os:listdir", "/proc/self/root").value)
+
+
+def test_host_processes(jail: Sandbox) -> None:
+    assert len(sh(jail, "ls -d /proc/[0-9]*").stdout.split()) <= 3
+    assert "No such process" in refused(jail, f"os.kill({os.getpid() + 100000}, 0)")
+
+
+def test_terminal(jail: Sandbox) -> None:
+    assert "No such" in refused(jail, "open('/dev/tty')")
+    assert "not permitted" in refused(jail, "import fcntl; fcntl.ioctl(0, 0x5412, b'x')")
+
+
+# --- the supervisor ------------------------------------------------------------------------------------------
+def test_signals_to_the_first_process(jail: Sandbox) -> None:
+    done = sh(jail, "for s in TERM KILL STOP INT HUP SEGV; do kill -$s 1; done; echo alive")
+    assert (done.exit_code, done.stdout) == (0, b"alive\n")
+
+
+def test_kill_all(jail: Sandbox) -> None:
+    assert sh(jail, "kill -9 -1; echo after").stdout == b"after\n", "kill -1 spares its caller and pid 1"
+
+
+def test_kill_own_group(jail: Sandbox) -> None:
+    assert jail.call("os:listdir", "a").value, "start the process that calls are forked from: it must live on"
+    assert sh(jail, "kill -9 0").exit_code == 137
+    assert jail.call("builtins:eval", "__import__('os').kill(0, 19)").error == ""
+
+
+def test_ptrace(jail: Sandbox) -> None:
+    assert "not permitted" in refused(jail, SYSCALL % "101, 16, 1, 0, 0")
+    assert "not permitted" in refused(jail, SYSCALL % "310, 1, 0, 0, 0, 0, 0")
+
+
+def test_memory_and_descriptors_of_the_first_process(jail: Sandbox) -> None:
+    for path in ("mem", "environ", "maps", "fd/3", "root", "cwd", "exe"):
+        attack = f"open('/proc/1/{path}', 'rb').read(); os.readlink('/proc/1/{path}')"
+        assert "Permission denied" in refused(jail, attack)
+    assert "not permitted" in refused(jail, SYSCALL % "438, 3, 0, 0")
+
+
+def test_only_three_descriptors(jail: Sandbox) -> None:
+    assert sh(jail, "ls /proc/$$/fd").stdout.split() == [b"0", b"1", b"2"]
+
+
+# --- powers --------------------------------------------------------------------------------------------------
+def test_no_capabilities(jail: Sandbox) -> None:
+    status = sh(jail, "cat /proc/self/status").stdout.decode()
+    rows = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    assert {rows[f"Cap{n}"] for n in ("Inh", "Prm", "Eff", "Bnd", "Amb")} == {"0" * 16}
+    assert (rows["NoNewPrivs"], rows["Seccomp"]) == ("1", "2")
+    assert set(rows["Uid"].split()) == {"1000"}
+
+
+def test_the_host_user_is_not_root(jail: Sandbox) -> None:
+    assert sh(jail, "cat /proc/self/uid_map").stdout.split()[1] != b"0"
+
+
+def test_setuid(jail: Sandbox) -> None:
+    done = sh(jail, "cp /usr/bin/id me && chmod 4755 me && ./me -u; su -c id </dev/null; mount /dev/null /w")
+    assert done.stdout == b"1000\n"
+    assert "Invalid argument" in refused(jail, "os.setuid(0)"), "root is not even mapped"
+    assert "nosuid" in sh(jail, "grep ' /usr ' /proc/self/mountinfo").stdout.decode()
+
+
+def test_mounts_and_namespaces(jail: Sandbox) -> None:
+    assert "not permitted" in refused(jail, SYSCALL % "165, b'none', b'/w', b'tmpfs', 0, 0")
+    assert "not permitted" in refused(jail, SYSCALL % "166, b'/w', 2")
+    for flag in ("0x10000000", "0x00020000", "0x40000000", "0x20000000", "0x00000080"):
+        assert "not permitted" in refused(jail, SYSCALL % f"272, {flag}")
+    assert "not permitted" in refused(jail, SYSCALL % "56, 0x10000011, 0, 0, 0, 0")
+    assert "not implemented" in refused(jail, SYSCALL % "435, 0, 0")
+    for number in (155, 161, 428, 429, 430, 442, 308):
+        assert "not permitted" in refused(jail, SYSCALL % f"{number}, 0, 0, 0, 0, 0")
+
+
+def test_kernel_interfaces(jail: Sandbox) -> None:
+    for number in (250, 248, 321, 298, 323, 425, 319, 29, 68, 64, 300, 304, 246, 175, 169, 103):
+        said = refused(jail, SYSCALL % f"{number}, 0, 0, 0, 0, 0, 0")
+        assert "not permitted" in said or "not implemented" in said, number
+
+
+def test_foreign_abi(jail: Sandbox) -> None:
+    assert "not implemented" in refused(jail, SYSCALL % "0x40000000 + 39")
+
+
+def test_writes_outside_the_workspace(jail: Sandbox) -> None:
+    folders = ["/usr", "", "/dev", "/v", "/r", "/etc", "/.rover", "/v/lib", "/bin", os.path.realpath(sys.base_prefix)]
+    for place in (f"{folder}/x" for folder in folders):
+        said = refused(jail, f"open({place!r}, 'w')")
+        assert "Read-only" in said or "No such file" in said, place
+    assert "Read-only" in refused(jail, "os.chmod('/usr', 0o777)")
+    for place in ("sys/kernel/core_pattern", "sys/kernel/hostname", "sysrq-trigger", "1/oom_score_adj"):
+        said = refused(jail, f"open('/proc/{place}', 'w').write('1')")
+        assert "denied" in said or "Read-only" in said or "No such" in said, place
+
+
+def test_devices(jail: Sandbox) -> None:
+    assert sorted(sh(jail, "ls /dev").stdout.decode().split()) == sorted(
+        ["fd", "full", "null", "random", "shm", "stderr", "stdin", "stdout", "urandom", "zero"]
+    )
+    assert "not permitted" in refused(jail, "os.mknod('sda', 0o60666, os.makedev(8, 0))")
+    assert sh(jail, "echo x > /dev/null; head -c 2 /dev/zero | wc -c; echo y > /dev/stderr").stderr == b"y\n"
+
+
+# --- processes, time, memory ---------------------------------------------------------------------------------
+def test_fork_bomb(jail: Sandbox) -> None:
+    started = time.monotonic()
+    done = sh(jail, "b() { b | b & }; b; sleep 20", wall_s=1)
+    assert done.breach in ("wall", "output", None)
+    assert time.monotonic() - started < 8
+
+
+def test_processes_are_counted(jail: Sandbox) -> None:
+    done = py(
+        jail,
+        """
+import os, time
+n = 0
+try:
+    while True:
+        os.fork() or time.sleep(9)
+        n += 1
+except OSError:
+    print(n)
+""",
+    )
+    assert 50 < int(done.stdout) <= 64
+
+
+def test_cpu_of_many(jail: Sandbox) -> None:
+    done = sh(jail, "for i in 1 2 3; do while :; do :; done & done; wait", cpu_s=0.4, wall_s=8)
+    assert done.breach == "cpu"
+    assert done.cpu_s > 0.3
+
+
+def test_memory_of_one(jail: Sandbox) -> None:
+    done = py(jail, "b = bytearray(2 << 30)\nimport time; time.sleep(5)")
+    assert done.breach == "memory" or done.exit_code != 0
+
+
+def test_memory_of_many(jail: Sandbox) -> None:
+    script = """
+import os, time
+for i in range(8):
+    if os.fork() == 0:
+        b = b'x' * (60 << 20)
+        time.sleep(9)
+time.sleep(9)
+"""
+    assert py(jail, script).breach == "memory"
+
+
+def test_memory_shared(jail: Sandbox) -> None:
+    script = "import mmap,time\nm = mmap.mmap(-1, 400 << 20)\nfor i in range(0, len(m), 4096): m[i] = 1\ntime.sleep(9)"
+    assert py(jail, script).breach == "memory"
+
+
+def test_memory_of_a_process_that_cannot_be_looked_at(jail: Sandbox) -> None:
+    script = "import ctypes,time\nctypes.CDLL(None).prctl(4, 0)\nb = b'x' * (400 << 20)\ntime.sleep(9)"
+    assert py(jail, script).breach == "memory"
+
+
+def test_forked_memory_is_not_counted_twice(jail: Sandbox) -> None:
+    script = """
+import os, time
+b = b'x' * (100 << 20)
+for i in range(5):
+    os.fork() or (time.sleep(.3), os._exit(0))
+time.sleep(.4)
+print('ok')
+"""
+    assert py(jail, script).stdout == b"ok\n"
+
+
+def test_memory_in_files_is_bounded(jail: Sandbox) -> None:
+    for folder, most in (("/tmp", 16), ("/dev/shm", 64)):
+        script = f"""
+n = 0
+try:
+    for i in range(99):
+        open('{folder}/%d' % i, 'wb').write(b'x' * (4 << 20))
+        n += 4
+except OSError:
+    print(n)
+"""
+        assert int(py(jail, script).stdout) <= most
+
+
+# --- disk ----------------------------------------------------------------------------------------------------
+def test_disk_by_files(jail: Sandbox) -> None:
+    done = sh(jail, "for i in 1 2 3 4 5 6; do head -c 4000000 /dev/zero > f$i || exit 9; done")
+    assert done.exit_code == 9
+    assert b"No space" in done.stderr
+    assert sum(e.size for e in jail.snapshot().entries.values()) <= LIMITS.disk_bytes
+
+
+def test_disk_by_deleted_files(jail: Sandbox) -> None:
+    script = """
+import os
+held = []
+for i in range(9):
+    held.append(open('f', 'wb', 0))
+    os.unlink('f')
+    held[-1].write(b'x' * (4 << 20))
+    held[-1].write(b'x')
+"""
+    assert b"No space" in py(jail, script).stderr
+
+
+def test_disk_by_inodes(jail: Sandbox) -> None:
+    assert "No space" in refused(jail, "[open(f'n{i}', 'w').close() for i in range(2000)]")
+    assert "No space" in refused(jail, "[os.mkdir(f'm{i}') for i in range(2000)]")
+
+
+def test_disk_by_attributes(jail: Sandbox) -> None:
+    said = refused(jail, "[os.setxattr('same1', f'user.a{i}', b'x' * 60000) for i in range(2000)]")
+    assert "No space" in said or "not supported" in said
+
+
+def test_sparse_file(jail: Sandbox) -> None:
+    assert "File too large" in refused(jail, "os.truncate(os.open('s', 66), 1 << 40)")
+    assert sh(jail, "truncate -s 1T s").exit_code == 128 + signal.SIGXFSZ
+    assert sh(jail, "for i in 1 2 3 4 5 6 7 8; do truncate -s 8M s$i; done").exit_code == 0
+    found = jail.snapshot()
+    assert sum(e.size for p, e in found.entries.items() if p not in START) <= LIMITS.disk_bytes
+    assert "over the limit" in found.refused["s8"]
+
+
+def test_a_gigabyte_of_output(jail: Sandbox) -> None:
+    started = time.monotonic()
+    done = sh(jail, "head -c 1000000000 /dev/zero")
+    assert (done.breach, len(done.stdout)) == ("output", LIMITS.output_bytes)
+    assert time.monotonic() - started < 3
+
+
+# --- endings -------------------------------------------------------------------------------------------------
+def test_daemon_dies(jail: Sandbox) -> None:
+    sh(jail, "(setsid sh -c 'while :; do date > late; done' >/dev/null 2>&1 &) ; sleep 0.05")
+    first = jail.snapshot().entries.get("late")
+    time.sleep(0.05)
+    assert jail.snapshot().entries.get("late") == first
+
+
+def test_stopped_and_deaf_processes_are_ended(jail: Sandbox) -> None:
+    assert sh(jail, "kill -STOP $$", wall_s=0.2).breach == "wall"
+    assert sh(jail, "trap '' TERM INT HUP; while :; do sleep 1; done", wall_s=0.2).breach == "wall"
+    assert sh(jail, "exec 0<&- 1>&- 2>&-; sleep 9", wall_s=0.2).breach == "wall"
+
+
+def test_held_pipes_do_not_hold_the_box(jail: Sandbox) -> None:
+    started = time.monotonic()
+    assert sh(jail, "setsid sleep 30 & setsid sleep 30 2>/dev/null & exit 4").exit_code == 4
+    assert time.monotonic() - started < 2
+
+
+def test_first_process_cannot_be_outlived(jail: Sandbox) -> None:
+    done = py(jail, "import os,time\nfor i in range(20): os.fork() or (os.setsid(), time.sleep(60))\nos._exit(0)")
+    assert done.exit_code == 0
+
+
+# --- hostile files -------------------------------------------------------------------------------------------
+def test_links_out_are_recorded_not_followed(jail: Sandbox) -> None:
+    sh(jail, "ln -s /etc/passwd out; ln -s / root; ln -s ../../../etc/shadow up; ln -sf /proc/1/environ same1")
+    found = jail.snapshot()
+    assert {found.entries[p].kind for p in ("out", "root", "up", "same1")} == {"link"}
+    assert found.entries["out"].blob == blob_id(b"/etc/passwd")
+
+
+def test_fifo_over_a_file(jail: Sandbox) -> None:
+    sh(jail, "rm same1; mkfifo same1; mkfifo a/p")
+    found = jail.snapshot()
+    assert "same1" not in found.entries
+    assert set(found.refused) == {"same1", "a/p"}
+
+
+def test_socket_file(jail: Sandbox) -> None:
+    py(jail, "import socket\nsocket.socket(socket.AF_UNIX).bind('s')")
+    assert set(jail.snapshot().refused) == {"s"}
+
+
+def test_mode_000(jail: Sandbox) -> None:
+    sh(jail, "mkdir locked; echo x > locked/f; chmod 000 locked/f locked a a/c a/b.txt .")
+    found = jail.snapshot()
+    assert found.entries["locked/f"].blob == blob_id(b"x\n")
+    assert set(START) < set(found.entries)
+
+
+def test_very_deep_folders(jail: Sandbox) -> None:
+    script = "import os\nfor i in range(400): os.mkdir('d' * 250); os.chdir('d' * 250)\nopen('f', 'w')"
+    assert py(jail, script).exit_code == 0
+    found = jail.snapshot()
+    assert {p: e.blob for p, e in found.entries.items()} == START_IDS
+    assert len(found.refused) == 1
+
+
+def test_deep_folders_of_short_names(jail: Sandbox) -> None:
+    assert py(jail, "import os\nfor i in range(490): os.mkdir('d'); os.chdir('d')\nopen('f', 'w')").exit_code == 0
+    assert "d/" * 490 + "f" in jail.snapshot().entries
+
+
+def test_names_that_are_not_utf8(jail: Sandbox) -> None:
+    py(jail, "import os\nos.mkdir(b'\\xfe'); open(b'\\xfe/in', 'w'); os.symlink('x', b'\\xfd')")
+    assert set(jail.snapshot().refused) == {"\\xfe", "\\xfd"}
+
+
+def test_mapped_write_is_seen(jail: Sandbox) -> None:
+    script = "import mmap, os\nm = mmap.mmap(os.open('a/c/d.csv', os.O_RDWR), 8)\nm[%d] = 57"
+    blobs = set()
+    for place in range(3):
+        assert py(jail, script % place).exit_code == 0
+        blobs.add(jail.snapshot().entries["a/c/d.csv"].blob)
+    assert len(blobs) == 3
+
+
+def test_overlay_marks_cannot_be_forged(jail: Sandbox) -> None:
+    for name in ("user.overlay.opaque", "user.overlay.whiteout", "trusted.overlay.opaque"):
+        with contextlib.suppress(AssertionError):
+            refused(jail, f"os.setxattr('a', {name!r}, b'y')")
+        assert {p: e.blob for p, e in jail.snapshot().entries.items()} == START_IDS
+    py(jail, "import os\nos.mknod('same1', 0o20644, 0); os.mknod('z', 0o20644, 0)")
+    assert set(START) <= {*jail.snapshot().entries}
+
+
+# --- nothing is left -----------------------------------------------------------------------------------------
+def test_leftovers_between_commands(jail: Sandbox) -> None:
+    sh(jail, "echo x > /tmp/left; echo x > /dev/shm/left; (sleep 60 &)")
+    py(jail, "import os, socket\nsocket.socket(1).bind(b'\\0left')\nos.fork()")
+    done = sh(jail, "ls -A /tmp /dev/shm; pgrep sleep; cat /proc/net/unix | grep left")
+    assert done.stdout == b"/dev/shm:\n\n/tmp:\n"
+
+
+def test_leftovers_between_calls(jail: Sandbox) -> None:
+    assert jail.call("builtins:exec", "import json; json.left = 1; open('/tmp/left', 'w')").error == ""
+    assert "left" in jail.call("builtins:eval", "__import__('json').left").error
+    assert jail.call("os:listdir", "/tmp").value == []
+
+
+def test_no_call_finds_another_ones_job(jail: Sandbox) -> None:
+    """A scan of all readable memory finds neither the payload nor the output of an earlier call or command."""
+    for _ in range(3):
+        jail.call("builtins:print", "SWORD" + "FISH" * 2000)
+        jail.run(["cat"], stdin=("SWORD" + "FISH" * 2000).encode())
+    scan = (
+        "n = [0]\nw = ('SWO' + 'RDFISHFISH').encode()\nm = open('/proc/self/mem', 'rb', 0)\n"
+        "for l in open('/proc/self/maps').read().splitlines():\n"
+        " a, b = (int(x, 16) for x in l.split()[0].split('-'))\n"
+        " if 'r' in l.split()[1]:\n"
+        "  try: m.seek(a); n[0] += m.read(b - a).count(w)\n"
+        "  except (OSError, ValueError, OverflowError): pass\nprint(n[0])"
+    )
+    result = jail.call("builtins:exec", scan)
+    assert result.error == "" or "denied" in result.error, result
+    assert result.stdout in (b"0\n", b"")
+
+
+def test_calls_are_confined_like_commands(jail: Sandbox) -> None:
+    assert "No such file" in jail.call("os:stat", "/etc/shadow").error
+    assert "Read-only" in jail.call("os:mkdir", "/r/x").error
+    assert "Invalid argument" in jail.call("os:setuid", 0).error
+    assert jail.call("os:getpid", None).error
+    code = "__import__('ctypes').CDLL(None).unshare(0x10000000)"
+    assert jail.call("builtins:eval", code).value == -1
+    assert jail.call("builtins:eval", "__import__('os').getpid()").value == 1
+    assert jail.call("builtins:eval", "[b'x' * (400 << 20), __import__('time').sleep(5)]").breach == "memory"
+    assert "large" in jail.call("builtins:eval", "open('f', 'wb').write(b'x' * (20 << 20))").error
+    assert jail.call("builtins:eval", "'x' * (20 << 20)").error
+
+
+def test_calls_leave_no_process(jail: Sandbox) -> None:
+    code = "__import__('subprocess').Popen(['sh', '-c', 'while :; do date > late; done']).pid"
+    assert jail.call("builtins:eval", code).value > 1
+    first = jail.snapshot().entries.get("late")
+    time.sleep(0.05)
+    assert jail.snapshot().entries.get("late") == first
+
+
+def test_names_in_the_workspace_shadow_no_library(jail: Sandbox) -> None:
+    jail.reset({**START, "json.py": b"raise SystemExit", "rover/__init__.py": b"raise SystemExit"})
+    assert jail.call("colorsys:rgb_to_hls", 1).error.startswith("TypeError")
+    jail.reset(START)
+
+
+# --- the host ends -------------------------------------------------------------------------------------------
+CLIENT = """
+import sys, threading
+from rover.sandbox.bubblewrap import BubblewrapRuntime
+runtime = BubblewrapRuntime()
+def work():
+    box = runtime.open({"a": b"1"})
+    print(runtime._launcher._process.pid, flush=True)
+    box.run(["sleep", "60"])
+thread = threading.Thread(target=work, daemon=True)
+if sys.argv[1] == "thread":
+    thread.start(); thread.join()
+else:
+    work()
+"""
+
+
+ENDS = [(signal.SIGKILL, "main"), (signal.SIGKILL, "thread"), (signal.SIGINT, "main")]
+
+
+@pytest.mark.parametrize(("how", "where"), ENDS)
+def test_nothing_outlives_rover(real_runtime: Runtime, how: signal.Signals, where: str) -> None:
+    client = subprocess.Popen(
+        [sys.executable, "-c", CLIENT, where], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert client.stdout is not None
+    with client.stdout:
+        launcher = int(client.stdout.readline())
+    time.sleep(0.2)
+    family = [launcher, *descendants(launcher)]
+    assert len(family) >= 5, "launcher, bubblewrap, supervisor, first process, sleep"
+    client.send_signal(how)
+    client.wait()
+    end = time.monotonic() + 5
+    while any(alive(pid) for pid in family) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert [pid for pid in family if alive(pid)] == []
+
+
+def descendants(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in task.read_text().split():
+            found += [int(child), *descendants(int(child))]
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
