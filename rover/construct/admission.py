@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 
 from rover.construct import cases
-from rover.construct.calibrate import Row, attacker_rows, mutant_rows
+from rover.construct.calibrate import Kind, Row, Seen, attacker_rows, mutant_rows
 from rover.construct.families.protocol import Dropped, Family
 from rover.construct.package import Parts, answered
 from rover.policy.slip import SLIPS, Slip
@@ -75,12 +75,12 @@ def slip_rows(engine: Engine, family: Family, env: Env, seed: int) -> list[Row]:
 
 
 def _slip_row(case: str, env: Env, verdict: Verdict, same: bool, rollout: str) -> Row:
-    kind, expected = ("reference", "accepted") if same else ("negative", "rejected")
+    kind: Kind = "reference" if same else "negative"
+    expected: Seen = "accepted" if same else "rejected"
     if verdict.outcome in ("verifier_error", "infra_error"):
-        return Row(case, "attacker", "rejected", "error", None, f"{verdict.outcome}: {verdict.reason}", rollout)
-    perfect = all(s.score == 1 for s in verdict.scores)
-    observed = "accepted" if perfect and passes(env.verifier, verdict.score, verdict.gate) else "rejected"
-    return Row(case, kind, expected, observed, None, verdict.reason, rollout)
+        return Row(case, "attacker", expected, "error", None, f"{verdict.outcome}: {verdict.reason}", rollout)
+    perfect = all(s.score == 1 for s in verdict.scores) and passes(env.verifier, verdict.score, verdict.gate)
+    return Row(case, kind, expected, "accepted" if perfect else "rejected", None, verdict.reason, rollout)
 
 
 def sealed_audit(parts: Parts, streams: Streams) -> SealedAudit:

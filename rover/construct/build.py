@@ -2,8 +2,9 @@
 
 Every attempt ends as `Built` or as `Dropped` with a stage and a reason. All its random choices come from
 (seed, number of the attempt). Before V is frozen, a failed check may go back to the draft, within the budget of
-the config: an answer that is trivial or on which the engines differ asks for another draft; a case that does not
-work is left out, as long as four negatives remain. After that there is no way back.
+the config: an answer that is trivial or on which the engines differ, and a verifier that fails its calibration, ask
+for another draft with a contract of its own; a case that does not work is left out, as long as four negatives
+remain. After the freeze there is no way back.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from rover_store.records import Anchors, Provenance, SealedAudit, SourceFile
 
 #: a verifier needs so many negatives that it rejects
 LEAST_NEGATIVES = 4
-#: drafts that an attempt may throw away because their answers are of no use
+#: drafts that an attempt may throw away before anything of them ran through the harness
 REDRAFTS = 5
 
 
@@ -54,7 +55,7 @@ class Built:
     #: `files/NAME` -> files of the resource
     resources: Mapping[str, Files]
     audit: SealedAudit
-    #: how often calibration fed back to the draft
+    #: drafts whose runs or calibration failed before this one
     rewrites: int = 0
 
 
@@ -83,33 +84,30 @@ def attempt(
         return random.Random(int(digest(["build", seed, number, name])[:15], 16))
 
     config = config or BuildConfig.draw(stream("config"))
-    found = _drafted(engine, workspace, family, stream, config)
-    if isinstance(found, Dropped):
-        return Attempt(number, family.name, found)
-    draft, anchors = found
-    origin = _origin(workspace, family, draft, seed, number, config, prefix)
-    parts = Parts(origin, draft, anchors, workspace.sources)
-    return Attempt(number, family.name, _verified(engine, family, parts, stream, config))
-
-
-def _drafted(
-    engine: Engine, workspace: Workspace, family: Family, stream: Callable[[str], random.Random], config: BuildConfig
-) -> tuple[Draft, Anchors] | Dropped:
-    """A draft whose answers both engines give alike, and are worth asking for; the first of a few."""
     last = Dropped("no fit", "no draft was tried")
+    rewrites = 0
     for again in range(1 + (REDRAFTS if config.rewrites else 0)):
-        draft = family.propose(workspace.profile, stream(f"draft-{again}"), config)
-        if isinstance(draft, Dropped):
-            last = draft
+        draft = _drafted(family, workspace, stream(f"draft-{again}"), config)
+        anchors = draft if isinstance(draft, Dropped) else _anchors(engine, workspace, draft)
+        if isinstance(draft, Dropped) or isinstance(anchors, Dropped):
+            last = anchors if isinstance(anchors, Dropped) else last
             continue
-        if len(draft.negatives) < LEAST_NEGATIVES:
-            last = Dropped("no fit", f"only {len(draft.negatives)} negatives")
-            continue
-        anchors = _anchors(engine, workspace, draft)
-        if isinstance(anchors, Anchors):
-            return draft, anchors
-        last = anchors
-    return last
+        origin = _origin(workspace, family, draft, seed, number, config, prefix)
+        parts = _calibrated(engine, family, Parts(origin, draft, anchors, workspace.sources), stream, config)
+        if isinstance(parts, Parts):
+            return Attempt(number, family.name, _admitted(engine, family, parts, stream, rewrites))
+        last = parts
+        rewrites += 1
+        if rewrites > config.rewrites:
+            break
+    return Attempt(number, family.name, last)
+
+
+def _drafted(family: Family, workspace: Workspace, rng: random.Random, config: BuildConfig) -> Draft | Dropped:
+    draft = family.propose(workspace.profile, rng, config)
+    if isinstance(draft, Draft) and len(draft.negatives) < LEAST_NEGATIVES:
+        return Dropped("no fit", f"only {len(draft.negatives)} negatives")
+    return draft
 
 
 def _anchors(engine: Engine, workspace: Workspace, draft: Draft) -> Anchors | Dropped:
@@ -121,10 +119,10 @@ def _anchors(engine: Engine, workspace: Workspace, draft: Draft) -> Anchors | Dr
     return deriving.trivial(anchors, draft.contract, draft.sizes) or anchors
 
 
-def _verified(
+def _calibrated(
     engine: Engine, family: Family, parts: Parts, stream: Callable[[str], random.Random], config: BuildConfig
-) -> Built | Dropped:
-    """From a draft with anchors to an admitted package."""
+) -> Parts | Dropped:
+    """Reference, alternative and a verifier that tells right from wrong. The contract is frozen first."""
     contract = freeze(parts.draft)
     reference = demonstrate(engine, family, contract, env_of(parts))
     if isinstance(reference, Dropped):
@@ -138,9 +136,14 @@ def _verified(
     if isinstance(revised, Dropped):
         return revised
     contract.check(revised.contract, revised.instruction)
-    rewrites = int(revised is not parts.draft)
-    parts = parts.having(draft=revised)
-    admission = admit(engine, family, env_of(parts), stream)  # V is frozen from here on
+    return parts.having(draft=revised)
+
+
+def _admitted(
+    engine: Engine, family: Family, parts: Parts, stream: Callable[[str], random.Random], rewrites: int
+) -> Built | Dropped:
+    """The frozen verifier's one test, and the package. There is no second try."""
+    admission = admit(engine, family, env_of(parts), stream)
     if isinstance(admission, Dropped):
         return admission
     parts = parts.having(admission=admission)
