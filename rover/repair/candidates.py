@@ -21,12 +21,9 @@ from rover_store.ids import BIT, COMPONENTS, ComponentName, blob_id
 from rover_store.records import Context, Edge, Package, Proposal, ResourceChange
 
 Files = Mapping[str, bytes]
-#: makes the derived files of a verifier again for the env's C, T and H: the whole verifier component
+#: makes the derived files of a verifier again for the env's C, T and H: the whole verifier component;
+#: PackageError where that cannot be done
 RebuildVerifier = Callable[[Env], Files]
-
-
-class RebuildFailed(Exception):
-    """A dependent cannot be made again in this combination: the reason, in one line."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +33,7 @@ class Parent:
     commit: str
     name: str
     envs: Mapping[str, Env]
+    present: Mapping[str, str] = field(default_factory=dict)  # `files/orders` -> its tree in the revision
 
     @property
     def env(self) -> Env:
@@ -101,7 +99,7 @@ class Builder:
         self.parent = parent
         self.by_bit = {BIT[p.record.component]: p for p in proposals}
         self._rebuild = rebuild
-        self._verifiers: dict[tuple[str, str, str, str], Files | str] = {}
+        self._verifiers: dict[tuple[str, str, str, str], Files | PackageError] = {}
 
     @property
     def proposed(self) -> int:
@@ -142,11 +140,11 @@ class Builder:
         if key not in self._verifiers:
             try:
                 self._verifiers[key] = self._rebuild(env)
-            except RebuildFailed as error:
-                self._verifiers[key] = str(error)
+            except PackageError as error:
+                self._verifiers[key] = error
         found = self._verifiers[key]
-        if isinstance(found, str):
-            raise RebuildFailed(found)
+        if isinstance(found, PackageError):
+            raise found
         return found
 
 
@@ -157,19 +155,23 @@ class _Work:
         self.parent = parent
         self.packages: dict[str, dict[str, bytes]] = {n: dict(e.files) for n, e in parent.envs.items()}
         self.replaced: dict[str, Files] = {}
+        self.bound: dict[str, Files] = {}  # resources that the context proposal names, replaced or not
         self.failure = ""
         self._verifier = verifier
 
     def env(self, package: str) -> Env:
         """A package as it stands now, with the replaced resources."""
-        return env_from_files(self.packages[package], {**self.parent.envs[package].resources, **self.replaced})
+        bound = self.bound if package == self.parent.name else self.replaced
+        return env_from_files(self.packages[package], {**self.parent.envs[package].resources, **bound})
 
     def replace(self, proposal: Frozen) -> set[str]:
         """Put a proposal's files in place; the nodes that it replaces."""
         draft, name = proposal.draft, self.parent.name
         self._set(name, draft.component, draft.files)
-        self.replaced.update(draft.resources)
-        return {f"{name}/{draft.component}", *(f"resources/{r}" for r in draft.resources)}
+        new = {r: c for r, c in draft.resources.items() if tree_of(c) != self.parent.present.get(r)}
+        self.replaced.update(new)
+        self.bound.update(draft.resources)
+        return {f"{name}/{draft.component}", *(f"resources/{r}" for r in new)}
 
     def rebuild(self, name: str) -> bool:
         """Make the derived files of one node again; whether its tree is another one."""
@@ -212,8 +214,8 @@ class _Work:
     def _rebuild_verifier(self, package: str) -> None:
         try:
             self._set(package, "verifier", self._verifier(self.env(package)))
-        except (RebuildFailed, PackageError) as error:
-            self.failure = self.failure or f"{package}/verifier: {error}"
+        except PackageError as error:
+            self.failure = self.failure or f"{package}/{error.file}: {error.reason}"
 
     def _set(self, package: str, component: str, content: Files) -> None:
         head = component + "/"

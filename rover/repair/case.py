@@ -79,7 +79,7 @@ class Lattice:
             changed=tuple(sorted(built.expansion.changed)),
             rebuilt=tuple(sorted(built.expansion.rebuilt)),
             cost=built.cost,
-            status=status,  # type: ignore[arg-type]
+            status=status,
             gates=self.trials.gates.get(mask, ()),
             rollouts_run=ran,
             rollouts_reused=reused,

@@ -90,7 +90,7 @@ def read_parent(store: Store, name: str, commit: str, replaced: Iterable[str] = 
     """The package at a commit, and the siblings that are bound to a resource that a proposal replaces."""
     names = {other for others in siblings(store, name, replaced, commit).values() for other in others}
     loaded = {n: load_env(store, store.package(n, commit).tree) for n in sorted({name, *names})}
-    return Parent(commit, name, loaded)
+    return Parent(commit, name, loaded, store.resources(commit))
 
 
 def view(store: Store, env: Env, commit: str, engine: Engine | None) -> PackageView:
@@ -105,4 +105,5 @@ def view(store: Store, env: Env, commit: str, engine: Engine | None) -> PackageV
         siblings=siblings(store, env.package, env.resources, commit),
         engine=engine,
         history=history(store, env.package, commit),
+        read=lambda tree: {path: store.objects.read(item.id) for path, item in store.objects.read_tree(tree).items()},
     )

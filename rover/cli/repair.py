@@ -1,0 +1,146 @@
+"""`rover repair`: repair a package by Factorial Compatibility Replay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from rover.cli.output import Json, Seed, Workers, note, print_json, progress, table
+from rover.cli.stores import command_line, open_store
+
+if TYPE_CHECKING:
+    from rover.ops.repair import RepairReport
+    from rover_store.records import Candidate
+
+
+def command(
+    package: str = typer.Argument(..., metavar="PACKAGE", help="The package to repair."),
+    fcr: bool = typer.Option(True, "--fcr", help="By Factorial Compatibility Replay, the one method there is."),
+    exhaustive: bool = typer.Option(
+        False, "--exhaustive/--lazy", help="Replay every combination, or stop at the first that passes."
+    ),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Replay and select, store nothing but evidence."),
+    propose: list[str] = typer.Option(
+        [], "--propose", metavar="COMPONENT=DIR", help="A replacement by hand; may be given for each component."
+    ),
+    from_rev: str = typer.Option("", "--from", metavar="REV", help="Propose the components of an earlier revision."),
+    seeds: int = typer.Option(1, "-k", "--seeds", min=1, max=64, help="Rollouts of each policy for each candidate."),
+    workers: int = Workers,
+    seed: int = Seed,
+    sandbox: str = typer.Option("", "--sandbox", metavar="KIND", help="Kind of sandbox; bubblewrap by default."),
+    as_json: bool = Json,
+) -> None:
+    """Repair a package by the smallest combination of edits that passes every gate.
+
+    Diagnoses the package, freezes at most one proposal for each component, and replays every combination of
+    them under the same policies and seeds. The choice is confirmed on new seeds and by the sealed audit before
+    the branch moves. An agent's mistake changes nothing. The same command goes on where it was interrupted.
+    The exit code is 1 where nothing was promoted.
+
+    Example: rover repair orders-summary-3 --fcr --exhaustive
+    """
+    from rover.ops.repair import RepairRequest, repair
+    from rover.sandbox.registry import open_runtime
+
+    request = RepairRequest(
+        package=package,
+        lazy=not exhaustive,
+        dry_run=dry_run,
+        propose=_folders(propose),
+        from_rev=from_rev,
+        seed=seed,
+        seeds=seeds,
+        command=command_line(),
+    )
+    with progress("repair") as bar:
+        report = repair(
+            open_store(),
+            open_runtime(sandbox or None),
+            request,
+            workers=workers,
+            progress=lambda text: bar(text=text),
+        )
+    if as_json:
+        print_json(_json(report))
+    else:
+        _print(report)
+    selected = report.repair.selected is not None and report.repair.outcome == "dry_run"
+    if not report.promoted and not selected:
+        raise typer.Exit(1)
+
+
+def _folders(propose: list[str]) -> dict[str, Path]:
+    from rover_store.errors import UsageError
+
+    out: dict[str, Path] = {}
+    for item in propose:
+        component, sign, folder = item.partition("=")
+        if not sign or not folder:
+            raise UsageError(f"--propose {item!r}: write COMPONENT=DIR", hint="context, task, harness or verifier")
+        if component in out:
+            raise UsageError(f"--propose {component}: given twice")
+        out[component] = Path(folder)
+    return out
+
+
+def _json(report: RepairReport) -> dict[str, Any]:
+    value: dict[str, Any] = report.repair.model_dump(mode="json")
+    value["case_commit"] = report.case or None
+    value["rollouts_run"], value["rollouts_reused"] = report.rollouts_run, report.rollouts_reused
+    return value
+
+
+def _print(report: RepairReport) -> None:
+    from rover.repair.fcr import letters
+
+    found = report.repair
+    print(f"{found.package}: {found.diagnosis.summary}")
+    for proposal in found.proposals:
+        print(f"  proposed {letters(_bit(proposal.component))}  {proposal.rationale or proposal.source}")
+    if found.candidates:
+        print()
+        print(table([_row(c) for c in _ordered(found.candidates)], _HEAD, right=(2, 3, 4)))
+        print()
+    for gate in found.confirmation:
+        print(f"{gate.gate}: {'holds' if gate.passed else 'fails'}; {gate.reason}")
+    print(f"{found.outcome}: {found.reason}")
+    if report.case:
+        print(f"case {found.case} ({report.case[:12]})")
+    if found.promoted:
+        print(f"the branch is at {found.promoted[:12]}")
+    note(f"{report.rollouts_run} rollouts run, {report.rollouts_reused} reused in replay")
+
+
+_HEAD = ("mask", "edits", "changed", "rebuilt", "run+reused", "status", "gates")
+
+
+def _row(candidate: Candidate) -> tuple[object, ...]:
+    from rover.repair.fcr import letters
+
+    failed = [f"{g.gate}: {g.reason}" for g in candidate.gates if not g.passed]
+    passed = ", ".join(g.gate for g in candidate.gates if g.passed)
+    return (
+        candidate.mask,
+        letters(candidate.mask),
+        len(candidate.changed),
+        len(candidate.rebuilt),
+        f"{candidate.rollouts_run}+{candidate.rollouts_reused}",
+        candidate.status,
+        "; ".join(failed) or passed,
+    )
+
+
+def _ordered(candidates: tuple[Candidate, ...]) -> list[Candidate]:
+    """Control first, then the order of selection, conflicts last."""
+    return sorted(
+        candidates,
+        key=lambda c: (c.status == "conflict", c.mask != 0, len(c.changed), len(c.rebuilt), c.cost, c.mask),
+    )
+
+
+def _bit(component: str) -> int:
+    from rover_store.ids import BIT
+
+    return BIT[component]  # type: ignore[index]
