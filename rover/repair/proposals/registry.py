@@ -1,11 +1,10 @@
-"""Who proposes, and in what order: what a person gave, then rules, re-derivation, history. One a component.
+"""Who proposes, and in what order: rules, re-derivation, other distributions' proposers, history. One a component.
 
 Other distributions add proposers as `rover.proposers` entry points (a class without arguments).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from importlib.metadata import entry_points
 
 from rover.repair.proposals.history import FromHistory
@@ -34,18 +33,12 @@ def proposers(*, history: bool = True) -> tuple[Proposer, ...]:
     return tuple(found)
 
 
-def propose(
-    view: PackageView, diagnosis: Diagnosis, *, hand: Iterable[Draft] = (), history: bool = True
-) -> tuple[Draft, ...]:
-    """At most one draft for each component, in the order C, T, H, V. The first that has one for it is taken.
+def propose(view: PackageView, diagnosis: Diagnosis, *, history: bool = True) -> tuple[Draft, ...]:
+    """At most one draft for each component, in the order C, T, H, V: the first that changes something.
 
-    A draft that leaves its component as it is proposes nothing.
+    `history` False leaves out what would merely take back an edit.
     """
     chosen: dict[str, Draft] = {}
-    for draft in hand:
-        if draft.component in chosen:
-            raise UsageError(f"two proposals are given for the {draft.component}")
-        chosen[draft.component] = draft
     for proposer in proposers(history=history and view.history is not None):
         if proposer.component in chosen:
             continue

@@ -1,0 +1,54 @@
+"""`rover inject`: break a package on purpose, in a known way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from rover.cli.output import Json, Seed, note, print_json, table
+from rover.cli.stores import command_line, open_store
+
+
+def command(
+    package: str = typer.Argument("", metavar="PACKAGE", help="The package to break."),
+    kind: str = typer.Argument("", metavar="KIND", help="The kind of defect; see --list."),
+    seed: int = Seed,
+    list_kinds: bool = typer.Option(False, "--list", help="List the kinds and stop."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be done and change nothing."),
+    manifest: Path = typer.Option(None, "--manifest", metavar="FILE", help="Also write what was done to this file."),
+    as_json: bool = Json,
+) -> None:
+    """Break a package on purpose, in a known way.
+
+    One commit at HEAD, which says no more than that the package was edited: what was done is printed here, and
+    neither diagnosis nor repair can read it. `rover undo` takes it back.
+
+    Example: rover inject orders-by-region missing_given --seed 1
+    """
+    from rover.ops.inject import inject, kinds
+    from rover_store.errors import UsageError
+
+    if list_kinds:
+        found = kinds()
+        if as_json:
+            print_json([{"kind": k.kind, "summary": k.summary, "repair": k.repair} for k in found])
+        else:
+            print(table([(k.kind, k.summary, k.repair) for k in found], ("kind", "what it breaks", "right repair")))
+        return
+    if not package or not kind:
+        raise UsageError("name a package and a kind of defect", hint="`rover inject --list` shows the kinds")
+    done = inject(open_store(), package, kind, seed, command=command_line(), dry_run=dry_run)
+    if manifest is not None:
+        from rover_store.records import to_json
+
+        manifest.write_bytes(to_json(done.manifest()))
+    if as_json:
+        print_json(done.manifest())
+        return
+    print(f"{package}: {done.note}")
+    print(f"right repair: {done.repair}")
+    if dry_run:
+        note("dry run: nothing was changed")
+    else:
+        print(f"commit {done.commit[:12]}; next: rover diagnose {package}")
