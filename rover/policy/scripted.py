@@ -31,7 +31,8 @@ class ScriptedPolicy:
         self.message = message
         self.slip = slip
         plan = [[(c.tool, c.arguments) for c in turn] for turn in turns]
-        self.id = f"scripted:{digest([plan, message])[:16]}" + (f":{slip.kind}" if slip else "")
+        text = json.dumps([plan, message], sort_keys=True)  # a plan may hold what a stored record may not
+        self.id = f"scripted:{digest(text)[:16]}" + (f":{slip.kind}" if slip else "")
 
     @classmethod
     def of(cls, calls: list[Any], message: str = "", slip: Slip | None = None) -> ScriptedPolicy:
