@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import threading
 from pathlib import Path
 
@@ -23,6 +24,9 @@ from rover_store.packs import TMP_PREFIX
 from rover_store.refs import Refs
 
 LOCK_FILE = "rover.lock"
+_LINE = re.compile(
+    r"pack pack-[0-9a-f]{40}|ref refs/\S+ ([0-9a-f]{40}|-) ([0-9a-f]{40}|-)|head refs/heads/\S+|go|no"
+)
 
 
 class RepositoryLock:
@@ -93,7 +97,7 @@ class RepositoryLock:
         text = os.pread(self._fd, 1 << 20, 0).decode("utf-8", "replace")
         if not text:
             return
-        lines = [line.split(" ") for line in text.splitlines()]
+        lines = [line.split(" ") for line in text.splitlines() if _LINE.fullmatch(line)]
         for line in lines:
             if line[0] == "pack" and not (folder / f"{line[1]}.idx").exists():
                 (folder / f"{line[1]}.pack").unlink(missing_ok=True)

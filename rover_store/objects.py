@@ -7,6 +7,7 @@ Safe for threads and for a forked child: nothing here depends on a file position
 from __future__ import annotations
 
 import os
+import re
 import struct
 import threading
 import time
@@ -18,6 +19,8 @@ from rover_store.errors import NotFound, StoreError
 from rover_store.packs import BLOB, COMMIT, KIND_CODE, KIND_NAME, TAG, TREE, Pack
 from rover_store.trees import EMPTY_TREE, FOLDER, Level, TreeItem, parse_tree
 
+_ID = re.compile(r"[0-9a-f]{40}")
+#: what reading damaged bytes raises
 BROKEN = (struct.error, IndexError, ValueError, zlib.error)
 
 
@@ -60,7 +63,7 @@ class Objects:
 
     def exists(self, object_hex: str) -> bool:
         """Whether the object is here or in an alternate."""
-        if len(object_hex) != 40:
+        if not _ID.fullmatch(object_hex):
             return False
         return self._locate(object_hex) is not None or self._loose(object_hex).exists() or any(
             other.exists(object_hex) for other in self.alternates

@@ -60,7 +60,10 @@ class PackWriter:
         self.entries: dict[bytes, tuple[int, int]] = {}  # id -> offset, crc32
 
     def __contains__(self, object_hex: str) -> bool:
-        return bytes.fromhex(object_hex) in self.entries
+        try:
+            return bytes.fromhex(object_hex) in self.entries
+        except ValueError:  # a name, not an id
+            return False
 
     def add(self, kind: int, data: bytes) -> str:
         """Write one object, once, and return its id."""
