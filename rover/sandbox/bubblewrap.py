@@ -36,8 +36,9 @@ class BubblewrapRuntime:
 
     kind = "bubblewrap"
 
-    def __init__(self, *, workspace: str = "") -> None:
+    def __init__(self, *, workspace: str = "", bwrap: str = "") -> None:
         self._workspace = workspace  # "copy" or "overlay"; chosen by what the kernel can do where empty
+        self._bwrap = bwrap  # path of the program; the wheel's, else the system's, where empty
         self._lock = threading.Lock()
         self._launcher: _Launcher | None = None
         self._boxes: weakref.WeakSet[BubblewrapSandbox] = weakref.WeakSet()
@@ -92,7 +93,7 @@ class BubblewrapRuntime:
     def _launch(self, channel: int, errors: int) -> _Launcher:
         with self._lock:
             if self._launcher is None or not self._launcher.usable():
-                self._launcher = _Launcher(self._workspace)
+                self._launcher = _Launcher(self._workspace, self._bwrap or find_bwrap())
             self._launcher.start(channel, errors)
             return self._launcher
 
@@ -100,9 +101,9 @@ class BubblewrapRuntime:
 class _Launcher:
     """The launcher process, see rover.sandbox.launcher."""
 
-    def __init__(self, workspace: str) -> None:
+    def __init__(self, workspace: str, bwrap: str) -> None:
         layouts.compile_inside()
-        layout = layouts.layout(find_bwrap())
+        layout = layouts.layout(bwrap)
         self.config: dict[str, Any] = {**layout.config, "workspace": workspace}
         self._argv = [*layout.arguments, *layouts.supervisor_command(self.config["python"])]
         self._owner = os.getpid()

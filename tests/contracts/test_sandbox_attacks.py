@@ -474,17 +474,19 @@ def test_no_call_finds_another_ones_job(jail: Sandbox) -> None:
     for _ in range(3):
         jail.call("builtins:print", "SWORD" + "FISH" * 2000)
         jail.run(["cat"], stdin=("SWORD" + "FISH" * 2000).encode())
-    scan = (
-        "n = [0]\nw = ('SWO' + 'RDFISHFISH').encode()\nm = open('/proc/self/mem', 'rb', 0)\n"
-        "for l in open('/proc/self/maps').read().splitlines():\n"
-        " a, b = (int(x, 16) for x in l.split()[0].split('-'))\n"
-        " if 'r' in l.split()[1]:\n"
-        "  try: m.seek(a); n[0] += m.read(b - a).count(w)\n"
-        "  except (OSError, ValueError, OverflowError): pass\nprint(n[0])"
-    )
+    scan = """
+import ctypes, re
+found = 0
+for line in open('/proc/self/maps').read().splitlines():
+    start, end = (int(x, 16) for x in line.split()[0].split('-'))
+    if line.split()[1].startswith('r') and '[v' not in line:
+        found += len(re.findall(b'(?:FISH){40}', ctypes.string_at(start, end - start)))
+print(found)
+"""
     result = jail.call("builtins:exec", scan)
-    assert result.error == "" or "denied" in result.error, result
-    assert result.stdout in (b"0\n", b"")
+    assert (result.error, result.stdout) == ("", b"0\n")
+    own = jail.call("builtins:exec", "x = 'FI' + 'SHFISH' * 0 + 'SHFI' * 90\n" + scan)
+    assert int(own.stdout) > 0, "the scan finds what is there"
 
 
 def test_calls_are_confined_like_commands(jail: Sandbox) -> None:
