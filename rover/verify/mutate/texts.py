@@ -14,6 +14,7 @@ from rover.verify.mutate.state import Change, Nothing, State
 from rover.verify.mutate.values import other
 
 Arguments = Mapping[str, Any]
+_ITEM = re.compile(r"\s*(?:[-+*•|#]|\d+[.)]\s)")  # a line that begins something of its own
 _MARK = re.compile(r"^\s*(?:[-+*•]|\d+[.)])\s+")
 
 
@@ -46,7 +47,8 @@ def _edit(state: State, path: str, arguments: Arguments, new: Callable[[str], st
     touched, carry = 0, False
     for i, line in enumerate(lines):
         m = pattern.search(line)
-        if not m and not carry:
+        if not m and (not carry or not line.strip() or _ITEM.match(line)):
+            carry = False
             continue
         before, after = (line[: m.start()], line[m.end() :]) if m else ("", line)
         kept = m.group(0) if m else ""
