@@ -51,8 +51,8 @@ def get_policy(
         openai:MODEL                                takes `server`, `key` and options of OpenAIPolicy
     """
     kind, _, rest = spec.partition(":")
-    if kind == "solver":
-        return _solver(rest, spec, family)
+    if kind.partition("+")[0] == "solver":
+        return _solver(rest or kind.removeprefix("solver"), spec, family)
     if kind == "scripted":
         from rover.policy.scripted import ScriptedPolicy
 
