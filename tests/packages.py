@@ -6,6 +6,7 @@ region: region, orders (a count) and total (EUR, within 0.01), leaving `orders.c
 
     REPORT               the right report.csv, as the reference holds it
     solution_calls()     tool calls that solve it, for a scripted policy
+    runtime()            bubblewrap where it works, else the local runtime; close it
     with_checks(source)  the package with another checks/main.py, and one criterion for each function named
 
 Everything is fixed: equal calls give equal bytes.
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rover.sandbox.protocol import Runtime
 from rover_store.ids import blob_id
 from rover_store.records import (
     Anchor,
@@ -284,3 +286,15 @@ def _below(files: Files, prefix: str) -> Files:
 
 def _tree(files: Files) -> str:
     return tree_id({p: (0o100644, blob_id(d)) for p, d in files.items()})
+
+
+def runtime() -> Runtime:
+    """A runtime for tests: bubblewrap where this machine allows it, else the plain local one."""
+    from rover.sandbox.bubblewrap import BubblewrapRuntime
+    from rover.sandbox.local import LocalRuntime
+
+    confined = BubblewrapRuntime()
+    if confined.probe().works:
+        return confined
+    confined.close()
+    return LocalRuntime()

@@ -54,15 +54,18 @@ def grade(payload: Json) -> list[Json]:
     _read_once(payload["criteria"])
     before, seen = _contents(), _stats()
     out: list[Json] = []
+    spoilt = ""
     for criterion in payload["criteria"]:
         left = min(float(payload.get("check_wall_s", 10.0)), deadline - time.monotonic())
-        found = _irregular(criterion, payload) or (
-            _isolated(criterion, payload, anchors, left) if left > 0 else {"error": "no time was left for this check"}
-        )
-        if (now := _stats()) != seen:
-            seen, found = now, {"error": "the check changed the workspace"}
+        if spoilt or left <= 0:
+            found = {"error": spoilt or "no time was left for this check"}
+        else:
+            found = _irregular(criterion, payload) or _isolated(criterion, payload, anchors, left)
+            if _stats() != seen:
+                found = {"error": "the check changed the workspace"}
+                spoilt = f"not run: {criterion['id']} changed the workspace"
         out.append({"criterion": criterion["id"], **found})
-    if _contents() != before:  # a mapped write changes no time stamp
+    if not spoilt and _contents() != before:  # a mapped write may change no time stamp
         out = [o if "error" in o else {**o, "error": "a check changed the workspace"} for o in out]
     return out
 
@@ -124,12 +127,13 @@ def _isolated(criterion: Json, payload: Json, anchors: Json, wall_s: float) -> J
             os._exit(0)
     os.close(result_w)
     os.close(prints_w)
+    why = "the check could not be watched"
     try:
-        data, why = _drain(result_r, prints_r, time.monotonic() + wall_s)
+        data, why = _drain(pid, result_r, prints_r, time.monotonic() + wall_s)
     finally:
         os.close(result_r)
         os.close(prints_r)
-        status = _end(pid)
+        status = _end(pid, 0.0 if why else 0.2)
     return _read(data, why, status)
 
 
@@ -143,6 +147,7 @@ def _confine(result_w: int, prints_w: int, wall_s: float) -> None:
     for fd, at in ((empty, 0), (prints, 1), (prints, 2), (result, 3)):
         os.dup2(fd, at, inheritable=at < 3)
     os.closerange(4, 4096)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit is an OSError
     _limit(resource.RLIMIT_AS, _mapped() + MEMORY_BYTES)
     _limit(resource.RLIMIT_CPU, max(1, math.ceil(wall_s)))
     _limit(resource.RLIMIT_FSIZE, FILE_BYTES)
@@ -229,26 +234,34 @@ def _where(error: BaseException) -> str:
 
 
 # --- the parent's side ---------------------------------------------------------------------------------------
-def _drain(result: int, prints: int, deadline: float) -> tuple[bytes, str]:
-    """Read the result until its pipe closes. Returns it with the reason the check has to be killed, if any."""
-    data, printed, open_ends = b"", 0, {result, prints}
-    while result in open_ends:
-        ready, _, _ = select.select(list(open_ends), [], [], max(0.0, deadline - time.monotonic()))
-        if not ready:
-            return data, "the check did not end in time"
-        for fd in ready:
-            chunk = os.read(fd, 65536)
-            if not chunk:
-                open_ends.discard(fd)
-            elif fd == result:
-                data += chunk
-            else:
-                printed += len(chunk)
-        if len(data) > RESULT_BYTES:
-            return b"", "the check gave a result that is too large"
-        if printed > PRINT_BYTES:
-            return b"", f"the check printed more than {PRINT_BYTES >> 10} KB"
-    return data, ""
+def _drain(pid: int, result: int, prints: int, deadline: float) -> tuple[bytes, str]:
+    """Read the result until its pipe closes or the check has ended (what it left running may hold the pipe).
+
+    Returns it with the reason the check has to be killed, if any.
+    """
+    data, printed, ended = b"", 0, os.pidfd_open(pid)
+    watched = {result, prints, ended}
+    try:
+        while True:
+            ready, _, _ = select.select(list(watched), [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                return data, "the check did not end in time"
+            for fd in set(ready) - {ended}:
+                chunk = os.read(fd, 65536)
+                if not chunk:
+                    watched.discard(fd)
+                elif fd == result:
+                    data += chunk
+                else:
+                    printed += len(chunk)
+            if len(data) > RESULT_BYTES:
+                return b"", "the check gave a result that is too large"
+            if printed > PRINT_BYTES:
+                return b"", f"the check printed more than {PRINT_BYTES >> 10} KB"
+            if result not in watched or set(ready) == {ended}:
+                return data, ""
+    finally:
+        os.close(ended)
 
 
 def _read(data: bytes, why: str, status: int) -> Json:
@@ -266,8 +279,11 @@ def _read(data: bytes, why: str, status: int) -> Json:
     return {"error": "the check ended without a result"}
 
 
-def _end(pid: int) -> int:
-    """Kill a check with all it started, and return its wait status."""
+def _end(pid: int, grace_s: float) -> int:
+    """Kill a check with all it started, and return its wait status. A check that is done may end by itself."""
+    ended = os.pidfd_open(pid)
+    select.select([ended], [], [], grace_s)
+    os.close(ended)
     for target in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             target(pid, signal.SIGKILL)

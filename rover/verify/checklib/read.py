@@ -74,13 +74,16 @@ def raw(path: Path | str, limit: int = MAX_BYTES) -> bytes:
         raise Unreadable(f"{name} does not exist") from None
     except (OSError, ValueError) as error:
         raise Unreadable(f"{name} cannot be opened ({getattr(error, 'strerror', None) or error})") from None
-    with os.fdopen(fd, "rb") as f:
+    try:
         info = os.fstat(fd)
         if not stat.S_ISREG(info.st_mode):
             raise Unreadable(f"{name} is not a regular file")
         if info.st_size > limit:
             raise Unreadable(f"{name} is too large ({info.st_size} bytes, at most {limit})")
-        return f.read()
+        with os.fdopen(fd, "rb", closefd=False) as f:
+            return f.read()
+    finally:
+        os.close(fd)
 
 
 def decode(data: bytes, name: str) -> str:
