@@ -64,7 +64,7 @@ class ScriptedPolicy:
 
     def _plan(self, view: PolicyView, seed: int) -> Generator[ToolCall, Call, str]:
         for turn in self.turns:
-            for call in turn:
+            for call in turn:  # noqa: UP028  # a tuple takes no sent value
                 yield call
         return self.message
 

@@ -113,36 +113,40 @@ class Engine:
         for env in {id(r.env): r.env for r in requests}.values():
             offered(env.harness.tools)  # a package that names no tool is bad input, before anything runs
         ids = [rollout_id(r.key(self.runtime_id)) for r in requests]
-        jobs = dict(zip(reversed(ids), reversed(requests), strict=True))
-        order = list(dict.fromkeys(ids))
-        done: dict[str, tuple[RolloutResult, Verdict | None]] = {}
+        # one piece of work a rollout; requests that differ in the verifier alone share it
+        shared: dict[str, dict[str, RolloutRequest]] = {}
+        for key, request in zip(ids, requests, strict=True):
+            shared.setdefault(key, {}).setdefault(request.env.verifier_id, request)
+        order = list(shared)
+        done: dict[str, tuple[RolloutResult, dict[str, Verdict]]] = {}
         with _Keeper(self.evidence, self._clock, self._kept) as keeper:
 
-            def finish(number: int, found: tuple[RolloutResult, Verdict | None]) -> None:
-                done[order[number]] = found
+            def finish(number: int, found: tuple[RolloutResult, dict[str, Verdict]]) -> None:
+                result, verdicts = done[order[number]] = found
                 if progress is not None:
-                    reused = sum(result.reused for result, _ in done.values())
-                    progress(Progress(len(done), len(order), reused, *found))
+                    reused = sum(known.reused for known, _ in done.values())
+                    progress(Progress(len(done), len(order), reused, result, next(iter(verdicts.values()), None)))
 
-            work = [lambda k=key: self._one(k, jobs[k], graded, keeper) for key in order]
+            work = [lambda k=key: self._one(k, list(shared[k].values()), graded, keeper) for key in order]
             self._each(work, finish, stop)
-        return [done[key] for key in ids]
+        return [(done[key][0], done[key][1].get(r.env.verifier_id)) for key, r in zip(ids, requests, strict=True)]
 
     def _one(
-        self, key: str, request: RolloutRequest, graded: bool, keeper: _Keeper
-    ) -> tuple[RolloutResult, Verdict | None]:
-        """One rollout, from the evidence or by running it, and its verdict where it is wanted."""
-        env = request.env
+        self, key: str, requests: list[RolloutRequest], graded: bool, keeper: _Keeper
+    ) -> tuple[RolloutResult, dict[str, Verdict]]:
+        """One rollout, from the evidence or by running it, and the verdict of each verifier where one is wanted."""
+        env = requests[0].env
         known = self.evidence.get_rollout(key)
         if known is not None and known.end != "infra_error":
             result = RolloutResult(key, known, self._end_of(known), True)
         else:
-            played = self._play(env, request)
+            played = self._play(env, requests[0])
             blobs = _Both(played.blobs, _by_id(env))
             result = RolloutResult(key, played.trajectory, EndState(played.end, blobs.read), False)
             if played.trajectory.end != "infra_error":
                 keeper.rollout(played, blobs)
-        return result, self._verdict(result, env, keeper) if graded else None
+        asked = requests if graded else []
+        return result, {r.env.verifier_id: self._verdict(result, r.env, keeper) for r in asked}
 
     def _play(self, env: Env, request: RolloutRequest) -> Played:
         """Run one rollout; where the infrastructure fails, once more in a new box."""
