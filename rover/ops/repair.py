@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Literal
 
 from rover.construct.rebuild import rebuild_verifier
 from rover.diagnose.diagnosis import diagnose
-from rover.diagnose.protocol import ProbeContext, Recorded
+from rover.diagnose.protocol import ProbeContext
+from rover.ops.diagnose import recorded
 from rover.policy.protocol import Policy
 from rover.repair import fcr
 from rover.repair.audit import audit
@@ -137,7 +138,7 @@ class _Session:
             seed=self.request.seed,
             seeds=self.request.seeds,
             models=self.request.models,
-            recorded=[r.trajectory for r in self._recorded() if r.trajectory.end == "completed"],
+            recorded=[r.trajectory for r in recorded(self.store, self.env) if r.trajectory.end == "completed"],
             progress=self.progress,
         )
         try:
@@ -161,14 +162,8 @@ class _Session:
     def _diagnose(self) -> Diagnosis:
         resources = self.store.resources(self.commit)
         return diagnose(
-            ProbeContext(self.env, self.engine, self.request.seed, resources, self._recorded()), progress=self.progress
+            ProbeContext(self.env, self.engine, self.request.seed, resources, recorded(self.store, self.env)), progress=self.progress
         )
-
-    def _recorded(self) -> tuple[Recorded, ...]:
-        """Rollouts of this very version that were recorded before, with their verdicts."""
-        env, evidence = self.env, self.store.evidence
-        found = evidence.iter_rollouts(context=env.context_id, task=env.task_id, harness=env.harness_id)
-        return tuple(Recorded(name, t, evidence.get_verdict(name, env.verifier_id)) for name, t in found)
 
     def _intent(self) -> Intent:
         admitted = last_admitted(envs(self.store, self.env.package, self.commit))

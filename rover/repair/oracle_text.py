@@ -11,7 +11,8 @@ from rover.repair.oracle_values import equal, number, text
 Json = Mapping[str, Any]
 
 #: a full stop ends a sentence where a blank or the end follows; `1.5` and `a.csv` do not end one
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n\s*\n")
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+")
+_ITEM = re.compile(r"\s*(?:[-*+#|>]|\d+[.)]\s)")
 _EMPHASIS = re.compile(r"\*+|`|__")
 _DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 #: beside more different figures than this a label states nothing: that is a list of guesses
@@ -22,7 +23,7 @@ _FIGURE = re.compile(r"(?<![\w.,])[-+−]?[$€£¥]?\d(?:[\d, ']*\d)?(?:\.\d+)?
 def figure(content: str, label: str, want: Any, spec: Json, same: Json) -> tuple[bool, str]:
     """Whether a line or a sentence that holds the label also holds the value."""
     pattern = _label(label)
-    places = [rest for p in _places(_EMPHASIS.sub("", content)) if (rest := pattern.sub(" ", p)) != p]
+    places = [rest for p in _places(content) if (rest := pattern.sub(" ", p)) != p]
     if not places:
         return False, f"says nothing of {label!r}"
     for place in places:
@@ -39,9 +40,18 @@ def names(content: str, path: str) -> bool:
 
 
 def _places(content: str) -> list[str]:
+    """Lines, and sentences that run over lines. A list item, table row, heading or blank line ends a sentence."""
     lines = content.splitlines()
-    flat = [" ".join(part.split()) for part in _SENTENCE.split(content)]
-    return [*lines, *flat]
+    blocks: list[list[str]] = [[]]
+    for line in lines:
+        if not line.strip() or _ITEM.match(line):
+            blocks.append([])
+        blocks[-1].append(line)
+        if line.lstrip().startswith(("#", "|")):
+            blocks.append([])
+    whole = [" ".join(" ".join(block).split()) for block in blocks if len(block) > 1]
+    sentences = [part for text_ in whole for part in _SENTENCE.split(text_)]
+    return [_EMPHASIS.sub("", place) for place in (*lines, *sentences)]
 
 
 def _values(rest: str, spec: Json, want: Any) -> list[Any]:

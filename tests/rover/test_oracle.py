@@ -169,7 +169,8 @@ def test_figures_and_citations(bench: Bench) -> None:
     ):
         bench.put("end/memo.md", content.replace("**", ""))
         assert bench.ok(rule, answers, **memo), content
-    for content in ("Total sales: 1,334.50\n", "Sales: 1234.5\n", "Total sales rose.\n\nIn all 1234.5.\n"):
+    for content in ("Total sales: 1,334.50\n", "Sales: 1234.5\n", "Total sales rose.\n\nIn all 1234.5.\n",
+                    "- Total sales: 7\n- Costs: 1234.5\n"):
         bench.put("end/memo.md", content)
         assert not bench.ok(rule, answers, **memo), content
     bench.put("end/memo.md", "Source: data/sales.csv")
