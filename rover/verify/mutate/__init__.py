@@ -14,9 +14,10 @@ Alternatives  shuffle_rows, reorder_columns, reformat_numbers, extra_column (tab
 
 Arguments, all optional unless named: `sheet` (xlsx), `field` (a list in a JSON object, as a table), `column`,
 `columns` (those to reformat; for change_other_cell those to spare), `except` (columns to leave alone), `key`
-(columns that identify a row), `where` ({column: value}, picks the row), `edited` (true: a row that differs from the
-start), `value` (the new value), `delta` (how far a number moves), `to` (a new name), `label` (needed near a figure),
-`was` (the value near the label, where it is no number), `text` (content of an extra file, or the words to drop).
+(columns that identify a row), `row` (its number, from 0), `where` ({column: value}, picks the row), `edited` (true:
+a row that differs from the start), `values` ({column: value} of a new row), `value` (the new value), `delta` (how
+far a number moves), `to` (a new name), `label` (needed near a figure), `was` (the value near the label, where it is
+no number), `text` (content of an extra file, or the words to drop).
 What is not said, the seed picks.
 """
 
@@ -63,6 +64,10 @@ ALTERNATIVES: dict[str, Op] = {
     "rewrite_xlsx": files.rewrite_xlsx,
 }
 OPS: dict[str, Op] = NEGATIVES | ALTERNATIVES
+ARGUMENTS = frozenset(
+    ("sheet", "field", "column", "columns", "except", "key", "row", "where", "edited", "values", "value", "delta", "to",
+     "label", "was", "text")
+)  # fmt: skip
 
 
 def apply(payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,6 +75,8 @@ def apply(payload: Mapping[str, Any]) -> dict[str, Any]:
     op, path = str(payload["op"]), str(payload.get("path", ""))
     if op not in OPS:
         return {"error": f"there is no mutation called {op!r}"}
+    if unknown := sorted(set(payload.get("arguments") or {}) - ARGUMENTS):
+        return {"error": f"no mutation has an argument {unknown[0]!r}"}
     rng = random.Random(f"{payload.get('seed', 0)}:{op}:{path}:{payload.get('id', '')}")
     try:
         change = OPS[op](State(), path, payload.get("arguments") or {}, rng)

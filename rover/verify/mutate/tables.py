@@ -36,7 +36,9 @@ def _rows(grid: Grid, arguments: Arguments) -> list[int]:
     """Numbers of the rows that `where` allows. Nothing where there is none."""
     where = {grid.at(c): v for c, v in (arguments.get("where") or {}).items()}
     rows = arguments.get("rows", range(len(grid.rows)))
-    out = [i for i in rows if all(same(grid.rows[i][c], v) for c, v in where.items())]
+    if "row" in arguments:
+        rows = [int(arguments["row"])]
+    out = [i for i in rows if 0 <= i < len(grid.rows) and all(same(grid.rows[i][c], v) for c, v in where.items())]
     if not out:
         raise Nothing("the table has no such row")
     return out
@@ -54,7 +56,7 @@ def _differing(grid: Grid, state: State, path: str, arguments: Arguments) -> lis
 
 def _free(grid: Grid, arguments: Arguments) -> list[int]:
     """Columns that may be changed: those named, else all but the excepted."""
-    named = arguments.get("columns")
+    named = arguments.get("columns") or ([arguments["column"]] if "column" in arguments else [])
     if named:
         return [grid.at(c) for c in named]
     return [i for i, c in enumerate(grid.header) if c not in (arguments.get("except") or ())]
@@ -179,10 +181,14 @@ def _reformat_numbers(grid: Grid, arguments: Arguments, rng: random.Random) -> N
         cells = [row[c] for row in grid.rows if not is_empty(row[c])]
         if not cells or any(number(v) is None or isinstance(v, bool) or _identifier(v) for v in cells):
             continue
-        if grid.kind == "text" and not arguments.get("columns") and not any("." in plain(v) for v in cells):
+        if grid.kind == "text" and not _named(arguments) and not any("." in plain(v) for v in cells):
             continue
         for row in grid.rows:
             row[c] = reformatted(row[c])
+
+
+def _named(arguments: Arguments) -> bool:
+    return bool(arguments.get("columns") or "column" in arguments)
 
 
 def _identifier(value: Any) -> bool:
