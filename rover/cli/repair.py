@@ -12,7 +12,7 @@ from rover.cli.stores import command_line, open_store
 
 if TYPE_CHECKING:
     from rover.ops.repair import RepairReport
-    from rover_store.records import Candidate
+    from rover_store.records import Candidate, Repair
 
 
 def command(
@@ -93,24 +93,38 @@ def _json(report: RepairReport) -> dict[str, Any]:
 
 
 def _print(report: RepairReport) -> None:
-    from rover.repair.fcr import letters
-
     found = report.repair
     print(f"{found.package}: {found.diagnosis.summary}")
-    for proposal in found.proposals:
-        print(f"  proposed {letters(_bit(proposal.component))}  {proposal.rationale or proposal.source}")
-    if found.candidates:
-        print()
-        print(table([_row(c) for c in _ordered(found.candidates)], _HEAD, right=(2, 3, 4)))
-        print()
-    for gate in found.confirmation:
-        print(f"{gate.gate}: {'holds' if gate.passed else 'fails'}; {gate.reason}")
-    print(f"{found.outcome}: {found.reason}")
+    print(lattice(found))
     if report.case:
         print(f"case {found.case} ({report.case[:12]})")
-    if found.promoted:
-        print(f"the branch is at {found.promoted[:12]}")
     note(f"{report.rollouts_run} rollouts run, {report.rollouts_reused} reused in replay")
+
+
+def lattice(found: Repair) -> str:
+    """Proposals, the table of combinations, confirmation and outcome."""
+    from rover.repair.fcr import letters
+
+    lines = [
+        f"  proposed {letters(_bit(proposal.component))}  {proposal.rationale or proposal.source}"
+        for proposal in found.proposals
+    ]
+    if found.candidates:
+        lines += ["", table([_row(c) for c in _ordered(found.candidates)], _HEAD, right=(2, 3, 4)), ""]
+    lines += [f"{g.gate}: {'holds' if g.passed else 'fails'}; {g.reason}" for g in found.confirmation]
+    lines.append(f"{found.outcome}: {found.reason}")
+    if found.promoted:
+        lines.append(f"the branch is at {found.promoted[:12]}")
+    return "\n".join(lines)
+
+
+def render_case(data: dict[str, Any]) -> str:
+    """A stored case in words."""
+    from rover_store.records import Repair
+
+    found = Repair.model_validate({k: v for k, v in data.items() if k != "commit"})
+    head = f"case {found.case} of {found.package}, on {found.parent[:12]}"
+    return "\n".join([head, found.diagnosis.summary, lattice(found)])
 
 
 _HEAD = ("mask", "edits", "changed", "rebuilt", "run+reused", "status", "gates")

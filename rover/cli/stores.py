@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rover.cli.output import now
@@ -15,6 +16,13 @@ def open_store() -> Store:
     from rover_store.store import Store
 
     return Store.open(None, clock=now)
+
+
+def open_store_at(folder: Path) -> Store:
+    """The store of a folder that this call made."""
+    from rover_store.store import Store
+
+    return Store.open(folder, clock=now)
 
 
 def command_line() -> str:
