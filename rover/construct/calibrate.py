@@ -11,7 +11,8 @@ deletes files or has a last message, a state.json (a reference record).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -85,29 +86,37 @@ def reference_row(engine: Engine, env: Env) -> Row:
 
 def state_rows(engine: Engine, env: Env) -> list[Row]:
     """Alternatives that are kept as files."""
-    out = []
-    for name in env.cases.states:
-        state, message = alternative_state(env, name)
-        out.append(_all_right(name, "alternative", engine.grade_state(env, state, message)))
-    return out
+    verdicts = grade_states(engine, env, [alternative_state(env, name) for name in env.cases.states])
+    return [_all_right(name, "alternative", v) for name, v in zip(env.cases.states, verdicts, strict=True)]
+
+
+def grade_states(engine: Engine, env: Env, states: Sequence[tuple[Files, str]]) -> list[Verdict]:
+    """Verdicts of bare end states with their last messages, in order, over as many boxes as the engine has workers."""
+    if engine.workers == 1 or len(states) < 2:
+        return [engine.grade_state(env, state, message) for state, message in states]
+    with ThreadPoolExecutor(engine.workers, thread_name_prefix="calibrate") as threads:
+        return list(threads.map(lambda s: engine.grade_state(env, *s), states))
 
 
 def mutant_rows(engine: Engine, env: Env, rules: Sequence[Mutation], seed: int) -> list[Row]:
     """Negatives (rules with a requirement) and alternatives, made of the reference and graded."""
+    made = mutants(engine, env, rules, seed)
+    message = env.reference.final_message
+    verdicts = iter(grade_states(engine, env, [(state, message) for state in made if not isinstance(state, str)]))
     out = []
-    for rule, state in zip(rules, mutants(engine, env, rules, seed), strict=True):
-        kind: Kind = "negative" if rule.requirement else "alternative"
+    for rule, state in zip(rules, made, strict=True):
         if isinstance(state, str):
-            expected: Seen = "rejected" if rule.requirement else "accepted"
+            kind, expected = _side(rule)
             out.append(Row(rule.id, kind, expected, "error", rule.requirement, state))
-            continue
-        verdict = engine.grade_state(env, state, env.reference.final_message)
-        out.append(
-            _broken(rule.id, rule.requirement, env, verdict)
-            if rule.requirement
-            else _all_right(rule.id, kind, verdict)
-        )
+        elif rule.requirement:
+            out.append(_broken(rule.id, rule.requirement, next(verdicts)))
+        else:
+            out.append(_all_right(rule.id, "alternative", next(verdicts)))
     return out
+
+
+def _side(rule: Mutation) -> tuple[Kind, Seen]:
+    return ("negative", "rejected") if rule.requirement else ("alternative", "accepted")
 
 
 def mutants(engine: Engine, env: Env, rules: Sequence[Mutation], seed: int) -> list[Files | str]:
@@ -165,14 +174,14 @@ def _below_mark(case: str, kind: Kind, env: Env, verdict: Verdict, rollout: str 
     return Row(case, kind, "rejected", "accepted" if through else "rejected", None, verdict.reason, rollout)
 
 
-def _broken(case: str, requirement: str, env: Env, verdict: Verdict) -> Row:
+def _broken(case: str, requirement: str, verdict: Verdict) -> Row:
     if _undecided(verdict):
         return Row(case, "negative", "rejected", "error", requirement, f"{verdict.outcome}: {verdict.reason}")
     own = [s for s in verdict.scores if s.requirement == requirement]
     low = [s for s in own if s.score < 1]
     if low:
         return Row(case, "negative", "rejected", "rejected", requirement, f"{low[0].criterion}: {low[0].reason}")
-    why = _listed(s.criterion for s in own) if own else "no criterion"
+    why = ", ".join(s.criterion for s in own) or "no criterion"
     return Row(case, "negative", "rejected", "accepted", requirement, f"{why} scores {requirement} as right")
 
 
@@ -184,7 +193,3 @@ def _all_right(case: str, kind: Kind, verdict: Verdict) -> Row:
         reason = f"{low[0].criterion}: {low[0].reason}" if low else "the verifier has no criteria"
         return Row(case, kind, "accepted", "rejected", low[0].requirement if low else None, reason)
     return Row(case, kind, "accepted", "accepted", None, verdict.reason)
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)
