@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rover.bench.rows import Row, median_row
+from rover.sandbox.box import BubblewrapSandbox
 from rover.sandbox.layout import ENVIRONMENT
 from rover.sandbox.protocol import Runtime, Sandbox
 from rover.sandbox.registry import open_runtime
@@ -73,15 +74,23 @@ def _requests(box: Sandbox, repeats: int) -> list[Row]:
     heavy_entry = "rover.sandbox.inside.heavy:total"
     box.call(heavy_entry, "data.csv")
     before = os.times()
-    rows = [
+    rows = [_processor(box, repeats)] if isinstance(box, BubblewrapSandbox) else []
+    rows += [
         median_row("call, light", [_timed(lambda: box.call("os:listdir", ".")) for _ in range(repeats)], "ms"),
         median_row("call, pandas", [_timed(lambda: box.call(heavy_entry, "data.csv")) for _ in range(repeats)], "ms"),
         median_row("snapshot", [_timed(box.snapshot, changed) for _ in range(repeats)], "ms"),
         median_row("reset", [_timed(box.reset, changed) for _ in range(repeats)], "ms"),
     ]
     after = os.times()
-    own = 1000 * (after.user + after.system - before.user - before.system) / (6 * repeats)
+    own = 1000 * (after.user + after.system - before.user - before.system) / (7 * repeats)
     return [*rows, Row("host's processor time a request", own, "ms")]
+
+
+def _processor(box: BubblewrapSandbox, repeats: int) -> Row:
+    """All processor time in the box for a command that does nothing, less the command's own."""
+    before = box.processor_time()
+    own = sum(box.run(["true"]).cpu_s for _ in range(repeats))
+    return Row("command: processor time in the box", 1000 * (box.processor_time() - before - own) / repeats, "ms")
 
 
 def _life(runtime: Runtime, repeats: int) -> list[Row]:

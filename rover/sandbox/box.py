@@ -111,6 +111,10 @@ class BubblewrapSandbox:
         """Start the process that calls are forked from, so that the first call finds it."""
         self._ask_or_fail({"do": "warm", "heavy": heavy(modules)})
 
+    def processor_time(self) -> float:
+        """Seconds of processor time that everything in the box has used so far."""
+        return float(self._ask_or_fail({"do": "usage"}).head["cpu_s"])
+
     def close(self) -> None:
         self._closed = True
         self._end()

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from rover.sandbox.inside.confine import confine, find_program
+from rover.sandbox.inside.confine import Powers, confine, find_program
 from rover.sandbox.inside.entry import one_line
 
 #: What the first process reports: wait status of the command, user and system seconds.
@@ -19,13 +19,14 @@ BROKEN = 99
 
 
 def become_command(
-    argv: list[str], env: dict[str, str], limits: dict[str, Any], hide: list[str], fds: tuple[int, int, int, int]
+    powers: Powers, head: dict[str, Any], limits: dict[str, Any], hide: list[str], fds: tuple[int, int, int, int]
 ) -> None:
-    """In the forked child: run `argv` with stdin, stdout, stderr of `fds`, report on the last one, and end."""
+    """In the forked child: run the request's `argv` with its `env`, with stdin, stdout and stderr of `fds`; report
+    on the fourth of them, and end."""
     try:
         report = _arrange(fds)
-        confine(limits, hide=hide)
-        status = _first_process(lambda: _start(argv, env))
+        confine(powers, limits, hide)
+        status = _first_process(lambda: _start(head["argv"], head["env"]))
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         os.write(report, REPORT.pack(status, used.ru_utime, used.ru_stime))
         os._exit(0)

@@ -20,7 +20,14 @@ ROVER = "/r"
 WORK = "/w"
 
 _FLAGS = kernel.MS_NOSUID | kernel.MS_NODEV
-_FILTER = b""
+
+
+class Powers:
+    """What a confined child gives up, worked out once before any fork."""
+
+    def __init__(self) -> None:
+        self.filter = seccomp.build()
+        self.held = kernel.narrow_capabilities()
 
 
 def fork_in_pid_namespace() -> tuple[int, int]:
@@ -37,12 +44,11 @@ def fork_in_pid_namespace() -> tuple[int, int]:
         os.close(own)
 
 
-def confine(limits: dict[str, Any], *, hide: list[str]) -> None:
+def confine(powers: Powers, limits: dict[str, Any], hide: list[str]) -> None:
     """Confine this process: own mounts and IPC, resource limits, no capabilities, no new ones, the filter.
 
     `hide` names folders to cover with an empty one. Raises OSError; the caller must then end.
     """
-    global _FILTER
     os.setsid()  # a signal to one's process group crosses pid namespaces
     kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
     kernel.mount("proc", "/proc", "proc", _FLAGS | kernel.MS_NOEXEC)
@@ -56,10 +62,9 @@ def confine(limits: dict[str, Any], *, hide: list[str]) -> None:
     _limit(limits)
     for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
-    kernel.drop_capabilities()
+    kernel.drop_capabilities(powers.held)
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
-    _FILTER = _FILTER or seccomp.build()
-    kernel.install_filter(_FILTER)
+    kernel.install_filter(powers.filter)
 
 
 def _limit(limits: dict[str, Any]) -> None:

@@ -61,12 +61,22 @@ def prctl(option: int, a: int = 0, b: int = 0) -> int:
     return _check(result, f"prctl {option}")
 
 
-def drop_capabilities() -> None:
+def narrow_capabilities() -> list[int]:
+    """Give up for good what this process does not hold now, and return the numbers of what it does."""
+    with open("/proc/self/status") as stream:
+        rows = dict(line.split(":", 1) for line in stream)
+    held, bound = (int(rows[name], 16) for name in ("CapPrm", "CapBnd"))
+    for capability in range(64):
+        if (bound & ~held) >> capability & 1:
+            prctl(PR_CAPBSET_DROP, capability)
+    return [capability for capability in range(64) if held >> capability & 1]
+
+
+def drop_capabilities(held: list[int]) -> None:
     """Empty every capability set of this process, for good."""
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
-    for capability in range(64):
-        if _libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), *[ctypes.c_ulong(0)] * 3) < 0:
-            break  # past the last one that this kernel knows
+    for capability in held:
+        prctl(PR_CAPBSET_DROP, capability)
     header = ctypes.create_string_buffer(struct.pack("Ii", 0x20080522, 0))
     _check(_libc.capset(header, ctypes.create_string_buffer(24)), "capset")
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from rover.sandbox.inside import frames, kernel
 from rover.sandbox.inside.command import REPORT, become_command
-from rover.sandbox.inside.confine import PRIVATE, ROVER, fork_in_pid_namespace
-from rover.sandbox.inside.watch import Watch
+from rover.sandbox.inside.confine import PRIVATE, ROVER, Powers, fork_in_pid_namespace
+from rover.sandbox.inside.watch import Watch, processor_time
 from rover.sandbox.inside.workspace import Workspace
 
 
@@ -26,6 +26,7 @@ class Supervisor:
         self._sock = sock
         self._config = config
         self._zygotes: dict[bool, tuple[socket.socket, int]] = {}
+        self._powers = Powers()
         _raise_file_limit()
         os.chdir("/")
         kernel.mount("tmpfs", PRIVATE, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "mode=700,nr_inodes=0")
@@ -76,8 +77,8 @@ class Supervisor:
         stdin = request.fds[0] if request.fds else os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         pid, pidfd = fork_in_pid_namespace()
         if pid == 0:
-            hide = self._config["hide"]
-            become_command(head["argv"], head["env"], limits, hide, (stdin, out_end, err_end, report_end))
+            fds = (stdin, out_end, err_end, report_end)
+            become_command(self._powers, head, limits, self._config["hide"], fds)
         for fd in (out_end, err_end, report_end, *(() if request.fds else (stdin,))):
             os.close(fd)
         watch = self._watch(pidfd, [out, err], limits)
@@ -125,6 +126,14 @@ class Supervisor:
         """Start a warm process ahead of its first call."""
         self._zygote(bool(request.head["heavy"]))
         return {}, []
+
+    def do_usage(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
+        """Processor time of the whole box so far, in seconds: this process, the warm ones, all that has ended."""
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        total = sum(u.ru_utime + u.ru_stime for u in used)
+        for _, pid in self._zygotes.values():
+            total += processor_time(pid)
+        return {"cpu_s": total}, []
 
     def _watch(self, pidfd: int, pipes: list[int], limits: dict[str, Any]) -> Watch:
         ours = {os.getpid(), *(pid for _, pid in self._zygotes.values())}

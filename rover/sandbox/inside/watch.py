@@ -119,6 +119,12 @@ class Watch:
         return total
 
 
+def processor_time(pid: int) -> float:
+    """Seconds that a process and the children it has waited for have used."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return sum(map(int, fields[11:15])) / _CLOCK
+
+
 def _read(path: str) -> bytes:
     fd = os.open(path, os.O_RDONLY)
     try:

@@ -16,11 +16,16 @@ import sys
 from typing import Any
 
 from rover.sandbox.inside import frames
-from rover.sandbox.inside.confine import confine, fork_in_pid_namespace
+from rover.sandbox.inside.confine import Powers, confine, fork_in_pid_namespace
 from rover.sandbox.inside.entry import one_line, perform
 
+#: Imported once a call has needed them, so that the next one finds them. A call says so by its exit code, which
+#: hostile code could forge: it can only choose from this list.
+LEARNED = ("openpyxl",)
+_LEARN = 64
 
-def serve(sock: socket.socket) -> None:
+
+def serve(sock: socket.socket, powers: Powers) -> None:
     """Answer fork and reap requests until the supervisor hangs up."""
     while True:
         try:
@@ -30,6 +35,8 @@ def serve(sock: socket.socket) -> None:
         if "reap" in request.head:
             _, status = os.waitpid(int(request.head["reap"]), 0)
             frames.send(sock, {"status": status})
+            if os.WIFEXITED(status) and os.WEXITSTATUS(status) & _LEARN:
+                _warm([name for bit, name in enumerate(LEARNED) if os.WEXITSTATUS(status) >> bit & 1])
             continue
         try:
             _warm(request.head["warm"])
@@ -39,7 +46,7 @@ def serve(sock: socket.socket) -> None:
             _close(request.fds)
             continue
         if pid == 0:
-            _become_call(request.head, request.fds)
+            _become_call(powers, request.head, request.fds)
         frames.send(sock, {"pid": pid}, fds=[pidfd])
         _close([*request.fds, pidfd])
 
@@ -58,7 +65,7 @@ def _warm(modules: list[str]) -> None:
         raise RuntimeError(f"the warm process has {threads} threads; a fork would lose all but one")
 
 
-def _become_call(head: dict[str, Any], fds: list[int]) -> None:
+def _become_call(powers: Powers, head: dict[str, Any], fds: list[int]) -> None:
     """In the child: confine, read the job, run it, write the result, end."""
     try:
         null = os.open("/dev/null", os.O_RDONLY)
@@ -66,15 +73,17 @@ def _become_call(head: dict[str, Any], fds: list[int]) -> None:
         for i, fd in enumerate([high[0], high[3], high[4], high[1], high[2]]):
             os.dup2(fd, i, inheritable=i < 3)
         os.closerange(5, 4096)
-        confine(head["limits"], hide=[])
+        confine(powers, head["limits"], hide=[])
         _seed()
         job = bytearray()
         while data := os.read(3, 1 << 20):
             job += data
+        new = [name for name in LEARNED if name not in sys.modules]
         answer = perform(bytes(job))
         while answer:
             answer = answer[os.write(4, answer) :]
-        os._exit(0)
+        learned = sum(1 << LEARNED.index(name) for name in new if name in sys.modules)
+        os._exit(_LEARN | learned if learned else 0)
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.write(2, one_line(error).encode())
@@ -95,4 +104,4 @@ def _close(fds: list[int]) -> None:
 
 
 def main() -> None:
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(sys.argv[1])), Powers())
