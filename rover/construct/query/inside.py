@@ -12,6 +12,9 @@ from typing import Any
 from rover_store.errors import PackageError
 from rover_store.records.query import Query, Table
 
+#: imported once in the process that calls are forked from, not in each call
+WARM = ("duckdb", "pandas", "rover.construct.query.duck", "rover.construct.query.frames")
+
 
 def derive(payload: dict[str, Any]) -> dict[str, Any]:
     """`{"queries": {id: query}, "givens": {...}, "engine": "duckdb"|"pandas", "root"?}` -> `{id: table|{"error"}}`.
