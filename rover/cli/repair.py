@@ -127,7 +127,8 @@ def render_case(data: dict[str, Any]) -> str:
     return "\n".join([head, found.diagnosis.summary, lattice(found)])
 
 
-_HEAD = ("mask", "edits", "changed", "rebuilt", "run+reused", "status", "gates")
+#: chg and reb: changed versions and rebuilt nodes; runs: rollouts run + reused
+_HEAD = ("mask", "edits", "chg", "reb", "runs", "result", "gates")
 
 
 def _row(candidate: Candidate) -> tuple[object, ...]:

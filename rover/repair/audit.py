@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rover.construct.calibrate import Row, mutant_rows
+from rover.construct.calibrate import mutants
 from rover.repair.intent import Intent, differences
-from rover.repair.oracle import ContractUnanswerable, answers_of
-from rover.repair.trial import Trial
+from rover.repair.oracle import ContractUnanswerable, answers_of, state_of
+from rover.repair.trial import Trial, requirement_scores, verifier_accepts
+from rover.sandbox.protocol import Files
 from rover_store.records import Contract, GateResult, Mutation, SealedAudit, Table
 from rover_store.sealed import read_for_audit
 
@@ -41,14 +42,35 @@ def _intent(record: SealedAudit, trial: Trial) -> Iterator[str]:
 
 
 def _cases(record: SealedAudit, trial: Trial, seed: int) -> Iterator[str]:
-    """Held-out negatives are rejected and held-out alternatives accepted by the candidate's verifier."""
-    stands = {r.id for r in trial.env.contract.requirements}
-    rules = [Mutation.model_validate(rule) for rule in (*record.negatives, *record.alternatives)]
-    asked = [r for r in rules if r.requirement is None or r.requirement in stands]
-    rows: list[Row] = mutant_rows(trial.replay.engine, trial.env, asked, seed)
-    for row in rows:
-        if not row.ok:
-            yield f"a held-out {row.kind} is {row.observed}: {row.reason}"
+    """Held-out negatives are rejected and held-out alternatives accepted by the candidate's verifier.
+
+    The oracle says what each state is worth: a rule that happens to break nothing here is no negative.
+    """
+    env, engine = trial.env, trial.replay.engine
+    message = env.reference.final_message
+    made: list[tuple[Mutation, Files]] = []
+    for held in (*record.negatives, *record.alternatives):
+        rule = Mutation.model_validate({k: v for k, v in held.items() if k != "seed"})
+        state = mutants(engine, env, [rule], int(held.get("seed", seed)))[0]
+        if not isinstance(state, str):
+            made.append((rule, state))
+    try:
+        opinions = trial.oracle.judge([state_of(env.start, state, message) for _, state in made])
+    except ContractUnanswerable as error:
+        yield str(error)
+        return
+    for (rule, state), opinion in zip(made, opinions, strict=True):
+        verdict = engine.grade_state(env, state, message)
+        if verdict.outcome in ("infra_error", "verifier_error"):
+            yield f"a held-out case cannot be graded: {verdict.reason}"
+            continue
+        scores = requirement_scores(verdict)
+        broken = [r for r, ok in opinion.satisfied.items() if not ok]
+        for requirement in broken:
+            if scores.get(requirement, 1.0) == 1.0:
+                yield f"a held-out {'negative' if rule.requirement else 'case'} that breaks {requirement} is accepted"
+        if not broken and not verifier_accepts(verdict):
+            yield f"a held-out state that satisfies the contract is rejected: {verdict.reason}"
 
 
 def _answers(record: SealedAudit, trial: Trial) -> Iterator[str]:
