@@ -65,7 +65,7 @@ def read(root: Path) -> Config:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise StoreError(f"{file}: not valid TOML ({error})") from None
     version = values.get("format")
-    if not isinstance(version, int) or version < 1:
+    if type(version) is not int or version < 1:
         raise StoreError(f"{file}: format: must be a positive whole number")
     if version > FORMAT:
         message = f"{file}: format: {version} was written by a newer rover; this one reads {FORMAT}"

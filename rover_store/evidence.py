@@ -173,6 +173,7 @@ class _Batch:
         self._root = evidence.root()
         self.writer = PackWriter(evidence.git / "objects" / "pack")
         self._edits: dict[str, TreeItem | None] = {}
+        self._known: set[str] = set()
 
     def rollout(self, entry: Recorded) -> None:
         rollout = rollout_id(entry.trajectory)
@@ -184,12 +185,20 @@ class _Batch:
                 raise StoreError(f"a blob of rollout {rollout[:12]} does not have the id {name}")
             self._blob(data)
         for name, manifest in sorted(entry.trees.items()):
+            self._check_blobs(manifest, rollout)
             if write_level(nest(manifest), self._add) != name:
                 raise StoreError(f"a manifest of rollout {rollout[:12]} does not have the id {name}")
         self._edits[f"{folder}/trajectory.json"] = TreeItem(FILE, self._blob(entry.trajectory.dump()))
         self._edits[f"{folder}/start"] = self._tree(entry.trajectory.start, rollout)
         for turn in entry.trajectory.turns:
             self._edits[f"{folder}/turns/{turn.index:04}"] = self._tree(turn.tree, rollout)
+
+    def _check_blobs(self, manifest: Manifest, rollout: str) -> None:
+        for path, item in manifest.items():
+            if item.id not in self._known:
+                if item.id not in self.writer and not self._objects.exists(item.id):
+                    raise StoreError(f"rollout {rollout[:12]}: {path}: its bytes are neither given nor stored")
+                self._known.add(item.id)
 
     def verdict(self, verdict: Verdict) -> None:
         folder = _folder(verdict.rollout)

@@ -38,7 +38,12 @@ def fsck(store: Store) -> list[Problem]:
         if not (objects.folder / "pack").is_dir():
             problems.append(Problem(f"{name}.git", "missing or not a git repository"))
             continue
-        problems += _objects(name, objects)
+        try:
+            packs = objects.packs
+        except StoreError as error:  # an index that cannot be read hides what its pack holds
+            problems.append(Problem(f"{name}.git", error.message))
+            continue
+        problems += _objects(name, objects, packs)
         problems += _refs(name, objects)
     if not problems:  # what lies on a broken ground is not worth judging
         problems += _ties(store)
@@ -47,12 +52,7 @@ def fsck(store: Store) -> list[Problem]:
 
 
 # --- objects ---------------------------------------------------------------------------------------------
-def _objects(name: str, objects: Objects) -> Iterator[Problem]:
-    try:
-        packs = objects.packs
-    except StoreError as error:
-        yield Problem(f"{name}.git", error.message)
-        return
+def _objects(name: str, objects: Objects, packs: list[Pack]) -> Iterator[Problem]:
     for pack in packs:
         yield from _pack(f"{name}.git/{pack.name}", pack, objects)
     for folder in sorted(objects.folder.glob("[0-9a-f][0-9a-f]")):
@@ -148,14 +148,13 @@ def _ties(store: Store) -> Iterator[Problem]:
     """Names, places and pins of the packages of every branch's head."""
     for branch, head in store.branches().items():
         root = store.revisions.load(head).tree
-        for name, tree in layout.package_trees(store.objects, root).items():
+        for path, name, tree in layout.package_places(store.objects, root):
             where = f"{branch}:{name}"
             try:
                 check_name(name)
             except PackageError as error:
                 yield Problem(where, error.reason)
-            item = store.objects.subtree(root, package_path(name))
-            if item is None or item.id != tree:
+            if path != package_path(name):
                 yield Problem(where, "lies in the wrong folder of the tree")
             record = index_build.package_json(store.objects, tree)
             if record.get("name") != name:

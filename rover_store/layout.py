@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -20,14 +21,27 @@ class PackageEntry(NamedTuple):
 
 def package_trees(objects: Objects, root: str, pattern: str = "*") -> dict[str, str]:
     """Name -> tree of the packages below the tree of a revision, sorted by name."""
+    found = {name: tree for _, name, tree in package_places(objects, root) if fnmatchcase(name, pattern)}
+    return dict(sorted(found.items()))
+
+
+def package_places(objects: Objects, root: str) -> Iterator[tuple[str, str, str]]:
+    """Path, name and tree of every package, wherever below `packages` it lies."""
     top = objects.list_tree(root).get("packages")
-    out: dict[str, str] = {}
-    levels: list[Level] = [objects.list_tree(top.id)] if top is not None and top.is_folder else []
+    levels: list[tuple[str, Level]] = []
+    if top is not None and top.is_folder:
+        levels = [("packages", objects.list_tree(top.id))]
     for _ in range(3):
-        levels = [objects.list_tree(item.id) for level in levels for item in level.values() if item.is_folder]
-    for level in levels:
-        out.update((n, item.id) for n, item in level.items() if item.is_folder and fnmatchcase(n, pattern))
-    return dict(sorted(out.items()))
+        levels = [
+            (f"{path}/{n}", objects.list_tree(item.id))
+            for path, level in levels
+            for n, item in level.items()
+            if item.is_folder
+        ]
+    for path, level in levels:
+        for name, item in level.items():
+            if item.is_folder:
+                yield f"{path}/{name}", name, item.id
 
 
 def entry(objects: Objects, name: str, tree: str) -> PackageEntry:

@@ -23,7 +23,7 @@ from rover_store.errors import StoreError
 from rover_store.packs import TMP_PREFIX
 from rover_store.refs import Refs
 
-LOCK_FILE = "rover.lock"
+LOCK_FILE = "rover.flock"
 _LINE = re.compile(
     r"pack pack-[0-9a-f]{40}|ref refs/\S+ ([0-9a-f]{40}|-) ([0-9a-f]{40}|-)|head refs/heads/\S+|go|no"
 )

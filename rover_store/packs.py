@@ -177,7 +177,7 @@ class Pack:
         self.name = path.stem
         self._idx = _map(path.with_suffix(".idx"))
         self._data: mmap.mmap | None = None
-        if self._idx[:8] != b"\xfftOc\0\0\0\2":
+        if len(self._idx) < 1072 or self._idx[:8] != b"\xfftOc\0\0\0\2":
             raise StoreError(f"{path.with_suffix('.idx').name}: not a version 2 pack index")
         self._fanout = struct.unpack(">256I", self._idx[8:1032])
         self.count = self._fanout[255]

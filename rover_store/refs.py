@@ -7,6 +7,7 @@ beside each other. Our own writers hold the store's flock as well (`lock`), whic
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import time
@@ -44,8 +45,10 @@ class Refs:
         """Id that a ref holds, None if there is no such ref."""
         try:
             value = (self.git / name).read_text("ascii", "replace").strip()
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            return self.packed().get(name)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG):
+                return self.packed().get(name)
+            raise
         if value.startswith("ref: "):
             return self.get(value[5:])
         if not _HEX.fullmatch(value):

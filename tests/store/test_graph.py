@@ -8,11 +8,11 @@ import networkx as nx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from store_samples import add, edit, new_store
 
 from rover_store import graph
 from rover_store.errors import NotFound, StoreError
 from rover_store.graph import Dependency
-from store_samples import add, edit, new_store
 
 NODES = [f"n{i}" for i in range(8)]
 EDGES = st.lists(st.tuples(st.sampled_from(NODES), st.sampled_from(NODES)).filter(lambda e: e[0] != e[1]), max_size=20)

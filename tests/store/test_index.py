@@ -9,13 +9,13 @@ import threading
 from pathlib import Path
 
 import pytest
+from store_samples import add, edit, git, new_store
 
 from rover_store.index_tables import TABLES
 from rover_store.layout import entry, package_trees
 from rover_store.records import Budget, RolloutKey, Trajectory
 from rover_store.store import Store
 from rover_store.trees import EMPTY_TREE
-from store_samples import add, edit, git, new_store
 
 
 def _agrees(store: Store) -> None:

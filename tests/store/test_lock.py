@@ -7,10 +7,11 @@ import os
 import threading
 from pathlib import Path
 
+from store_samples import START, add, edit, new_store
+
 from rover_store.lock import LOCK_FILE
 from rover_store.packs import BLOB, PackWriter
 from rover_store.store import Store
-from store_samples import START, add, edit, new_store
 
 
 def _journal(store: Store, *lines: str) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from store_samples import add, edit, git, new_store
 
 from rover_store.errors import NotFound, StoreError
 from rover_store.names import blob_id
 from rover_store.objects import Objects
 from rover_store.packs import BLOB, PackWriter
 from rover_store.trees import EMPTY_TREE
-from store_samples import add, edit, git, new_store
 
 
 def test_loose_objects_of_another_git(tmp_path: Path) -> None:

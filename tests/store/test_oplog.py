@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from store_samples import add, edit, git, new_store
 
 from rover_store.errors import UsageError
-from store_samples import add, edit, git, new_store
 
 
 def test_every_move_is_recorded(tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ import struct
 from pathlib import Path
 
 import pytest
+from store_samples import add, edit, git, new_store
 
 from rover_store.errors import StoreError
 from rover_store.objects import Objects
 from rover_store.packs import BLOB, TREE, Pack, PackWriter, index_bytes, object_id, record_header
 from rover_store.rollup import roll_up
-from store_samples import add, edit, git, new_store
 
 
 def _repository(folder: Path) -> Path:
@@ -94,8 +94,12 @@ def test_deltas_of_another_git_are_followed(tmp_path: Path) -> None:
 def test_a_cut_index_is_named(tmp_path: Path) -> None:
     body = index_bytes({b"\1" * 20: (12, 1)}, b"c" * 20)
     (tmp_path / "pack-x.idx").write_bytes(body[:1050])
-    with pytest.raises(StoreError, match=r"pack-x\.idx.*cut short"):
+    with pytest.raises(StoreError, match=r"pack-x\.idx.*not a version 2"):
         Pack(tmp_path / "pack-x.pack")
+    many = index_bytes({bytes([i]) * 20: (12, 1) for i in range(9)}, b"c" * 20)
+    (tmp_path / "pack-z.idx").write_bytes(many[:1200])
+    with pytest.raises(StoreError, match=r"pack-z\.idx.*cut short"):
+        Pack(tmp_path / "pack-z.pack")
     (tmp_path / "pack-y.idx").write_bytes(b"nonsense" + struct.pack(">I", 1))
     with pytest.raises(StoreError, match=r"pack-y\.idx.*not a version 2"):
         Pack(tmp_path / "pack-y.pack")

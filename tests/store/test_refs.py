@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 
 import pytest
+from store_samples import add, edit, git, new_store
 
 from rover_store.errors import LostRace, StoreError, UsageError
 from rover_store.refs import Refs, check_ref
-from store_samples import add, edit, git, new_store
 
 A, B = "a" * 40, "b" * 40
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from store_samples import git, new_store
 
 from rover_store.errors import StoreError
 from rover_store.names import blob_id
@@ -22,7 +23,6 @@ from rover_store.trees import (
     parse_tree,
     tree_id,
 )
-from store_samples import git, new_store
 
 NAMES = st.sampled_from(["a", "b", "a.b", "a-b", "a0", "Z", "ü"])
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
@@ -55,7 +55,7 @@ def test_paths_that_git_refuses(path: str) -> None:
 def test_a_path_cannot_be_file_and_folder() -> None:
     for paths in (("a", "a/b"), ("a/b", "a")):
         with pytest.raises(StoreError, match="a file and a folder"):
-            tree_id({p: (FILE, "1" * 40) for p in paths})
+            tree_id(dict.fromkeys(paths, (FILE, "1" * 40)))
 
 
 class _Memory:

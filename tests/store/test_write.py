@@ -6,11 +6,11 @@ import multiprocessing
 from pathlib import Path
 
 import pytest
+from store_samples import START, add, edit, git, new_store, package_files, package_tree
 
 from rover_store.errors import LostRace, NotFound, PackageError, StoreError, UsageError
 from rover_store.refs import HEADS
 from rover_store.store import Store
-from store_samples import START, add, edit, git, new_store, package_files, package_tree
 
 
 def _state(store: Store) -> tuple[object, ...]:
@@ -45,14 +45,19 @@ def test_one_pack_a_commit(tmp_path: Path) -> None:
     assert commit.time >= START
 
 
+def _write_and_fail(store: Store) -> None:
+    with store.write() as tx:
+        tx.set_package("two", package_tree(tx, "two", package_files("two"), {}))
+        tx.commit("Add two")
+        raise ZeroDivisionError
+
+
 def test_an_exception_leaves_no_trace(tmp_path: Path) -> None:
     store = new_store(tmp_path)
     add(store, "one")
     before = _state(store)
-    with pytest.raises(ZeroDivisionError), store.write() as tx:
-        tx.set_package("two", package_tree(tx, "two", package_files("two"), {}))
-        tx.commit("Add two")
-        raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError):
+        _write_and_fail(store)
     assert _state(store) == before
     assert [p.name for p in store.packages()] == ["one"]
 
@@ -120,15 +125,20 @@ def test_a_candidate_moves_no_branch(tmp_path: Path) -> None:
         tx.promote("main", candidate, expect=head)
 
 
+def _write_beside_git(store: Store, target: str) -> None:
+    with store.write() as tx:
+        tx.set_package("one", tx.edit_tree(store.package("one").tree, {"context/files/data.csv": b"3"}))
+        tx.commit("Third")
+        git(store.git, "update-ref", "refs/heads/main", target)
+
+
 def test_a_ref_that_another_git_moves_is_not_overwritten(tmp_path: Path) -> None:
     store = new_store(tmp_path)
     first = add(store, "one")
     second = edit(store, "one", {"context/files/data.csv": b"2"})
     before = store.op_log()
-    with pytest.raises(LostRace, match="refs/heads/main"), store.write() as tx:
-        tx.set_package("one", tx.edit_tree(store.package("one").tree, {"context/files/data.csv": b"3"}))
-        tx.commit("Third")
-        git(store.git, "update-ref", "refs/heads/main", first)
+    with pytest.raises(LostRace, match="refs/heads/main"):
+        _write_beside_git(store, first)
     assert store.resolve() == first
     assert store.op_log() == before
     edit(store, "one", {"context/files/data.csv": b"4"})
