@@ -98,6 +98,8 @@ def root(
     if store:
         os.environ["ROVER_STORE"] = store
 
+INTERRUPTED = 130
+
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit. SIGTERM ends it like Ctrl-C: finished work is kept."""
@@ -111,17 +113,19 @@ def run(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     try:
         result = command.main(args=words, prog_name="rover", standalone_mode=False)
+        if result == INTERRUPTED:  # what Typer makes of a KeyboardInterrupt
+            return _fail("interrupted; finished work is kept", INTERRUPTED)
         return result if isinstance(result, int) else 0
     except typer.Exit as error:
         return int(error.exit_code)
     except typer.Abort:
-        return _fail("interrupted; finished work is kept", 130)
+        return _fail("interrupted; finished work is kept", INTERRUPTED)
     except _UsageProblem as error:
         return _fail(error.format_message(), 2, "see `rover --help` or `rover COMMAND --help`")
     except RoverError as error:
         return _fail(error.message, error.exit_code, error.hint)
     except KeyboardInterrupt:
-        return _fail("interrupted; finished work is kept", 130)
+        return _fail("interrupted; finished work is kept", INTERRUPTED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
