@@ -84,7 +84,7 @@ def _next(found: Diagnosis) -> str:
     if found.verdict == "agent":
         return f"nothing in the package; look at the rollouts: rover run {found.package} --policy ..."
     if found.verdict == "undecided":
-        return f"read `rover show {found.package}`, and propose by hand: rover repair {found.package} --propose task=DIR"
+        return f"rover show {found.package}; then by hand: rover repair {found.package} --propose task=DIR"
     if found.verdict == "infrastructure":
         return "rover doctor"
     return f"rover run {found.package} --policy solver -k 4"

@@ -22,7 +22,7 @@ from rover_store.records.contract import (
     RowsRule,
     SetRule,
 )
-from rover_store.records.query import Filter
+from rover_store.records.query import Derived, Filter
 
 _SPACE = re.compile(r"\s+")
 
@@ -114,12 +114,24 @@ def compared_with(contract: Contract, name: str) -> tuple[tuple[str, str], ...]:
     return tuple(dict.fromkeys(pairs))
 
 
+def columns_of(contract: Contract, name: str) -> tuple[str, ...]:
+    """Columns beside which a request states a given value: it is compared with them, or written into them."""
+    derived = {q.name for r in contract.requirements for q in _walk(r.rule) if isinstance(q, Derived)}
+    compared = [c for c, _ in compared_with(contract, name) if c not in derived]
+    edited = [
+        r.rule.column
+        for r in contract.requirements
+        if isinstance(r.rule, EditRule) and isinstance(r.rule.value, Given) and r.rule.value.given == name
+    ]
+    return tuple(dict.fromkeys([*compared, *edited]))
+
+
 def states_given(text: str, contract: Contract, given: GivenValue) -> bool:
     """Whether a request states a given value: beside a column it is compared with, where the text names one.
 
     A number that stands elsewhere (a list's numbering, another condition) does not state it.
     """
-    columns = [c for c, _ in compared_with(contract, given.name)]
+    columns = columns_of(contract, given.name)
     clauses = [re.sub(r"^\s*(?:[-*]|\d+[.)])\s+", "", c) for c in re.split(r"\n|(?<=[.;:])\s+", text)]
     near = [c for c in clauses if any(states(c, column) for column in columns)]
     if near:  # the column's own name does not state a value that it happens to hold

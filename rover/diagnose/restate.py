@@ -7,9 +7,9 @@ request and the contract alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from rover.diagnose.demands import compared_with, states_given
+from rover.diagnose.demands import columns_of, compared_with, states_given
 from rover_store.records import Contract, GivenValue, Scalar
 
 _PHRASES: dict[str, tuple[str, ...]] = {
@@ -21,8 +21,12 @@ _PHRASES: dict[str, tuple[str, ...]] = {
     "ge": ("is on or after", "is no earlier than", "is no less than", "is at least"),
     "contains": ("contains",),
 }
-#: where a clause ends: a stop, a new line, or the next condition
-_END = r"(?=\s+(?:and|or)\s+`|[,;:]\s|\.(?:\s|$)|\n|$|[,;:]$)"
+_COMPARED = r"(?:(?:no )?(?:more|less|greater) than|at (?:least|most)|up to|exceeds?|above|below)"
+#: where a clause ends: a stop, a new line, the next condition, or a word that goes on after a value
+_END = r"(?=\s+(?:and|or)\s+`|\s+(?:apart|are|in|into)\b|[,;:]\s|\.(?:\s|$)|\n|$|[,;:]$)"
+_HOLE = r"(?P<hole>\s+[^\n]*?|)"
+#: a hole that holds a value is none
+_VALUE = re.compile(r'\s*(?:"[^"]*"|`[^`]*`|[-+]?\d[\d.,-]*)\s*')
 
 
 def missing(instruction: str, contract: Contract) -> tuple[GivenValue, ...]:
@@ -51,14 +55,25 @@ def words(value: Scalar) -> str:
 
 
 def _filled(text: str, contract: Contract, given: GivenValue) -> str | None:
-    for column, op in compared_with(contract, given.name):
-        for phrase in _PHRASES.get(op, ()):
-            name = rf"`?{re.escape(column)}`?"
-            found = re.search(rf"(?<!\w){name}\s+{phrase}(?P<hole>\s+[^\n]*?|\s*){_END}", text)
-            if found is None:
-                continue
-            return f"{text[: found.start('hole')]} {words(given.value)}{text[found.end('hole') :]}"
+    for pattern in _places(contract, given):
+        for found in re.finditer(pattern, text):
+            if not _VALUE.fullmatch(found["hole"]):
+                return f"{text[: found.start('hole')]} {words(given.value)}{text[found.end('hole') :]}"
     return None
+
+
+def _places(contract: Contract, given: GivenValue) -> Iterator[str]:
+    """Where a request would state the value, the likeliest first."""
+    for column, op in compared_with(contract, given.name):
+        name = rf"(?<!\w)`?{re.escape(column)}`?"
+        for phrase in _PHRASES.get(op, ()):
+            yield rf"{name}\s+{phrase}{_HOLE}{_END}"
+    for column in columns_of(contract, given.name):
+        name = rf"`?{re.escape(column)}`?"
+        yield rf"\b[Ss]et\s+{name}\s+to{_HOLE}{_END}"
+        yield rf"\b(?:put|write|enter){_HOLE}(?=\s+in(?:to)?\s+(?:the column\s+)?{name})"
+        yield rf"\bget{_HOLE}(?=\s+in\s+(?:the column\s+)?{name})"
+    yield rf"\b{_COMPARED}{_HOLE}{_END}"
 
 
 def _sentence(given: GivenValue) -> str:

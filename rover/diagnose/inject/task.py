@@ -75,7 +75,8 @@ def renamed_in_verifier(env: Env, old: str, new: str) -> Damage:
 
 def _replaced(text: str, value: str, vague: str) -> str:
     """Every place where the request tells the value, as a whole word."""
-    pattern = rf"(?<![\w.`-]){re.escape(value)}(?![\w`-])(?!\.\d)"
+    # a number at the start of a line is the list's
+    pattern = rf"(?<![\w.`\n-]){re.escape(value)}(?![\w`-])(?!\.\d)"
     return re.sub(pattern, lambda _: vague, text)
 
 
