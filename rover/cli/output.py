@@ -44,17 +44,21 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+#: the last column of a table shrinks to so many characters before another one does
+_LAST = 24
+
+
 def table(rows: Sequence[Sequence[object]], headers: Sequence[str], *, right: Sequence[int] = ()) -> str:
     """A plain table. Columns in `right` are aligned right. The widest columns shrink until all fits.
 
-    The last column wraps below itself instead of being cut: it is where reasons stand.
+    The last column wraps below itself instead of being cut: it is where reasons stand. It shrinks first.
     """
     cells = [[_cell(c) for c in row] for row in rows]
     widths = [max([len(h), *(len(r[i]) for r in cells)]) for i, h in enumerate(headers)]
     room = width() - 2 * (len(headers) - 1)
     last = len(headers) - 1
     while sum(widths) > room:
-        widest = max(range(len(widths)), key=lambda i: (widths[i], i == last))
+        widest = last if widths[last] > _LAST else max(range(len(widths)), key=lambda i: (widths[i], i == last))
         if widths[widest] <= 6:
             break
         widths[widest] -= 1

@@ -1,0 +1,99 @@
+"""`rover bench NAME`: measure, print a table, write JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from rover.cli.output import Json, Seed, note, print_json, progress, table
+
+if TYPE_CHECKING:
+    from rover.bench.rows import Row
+
+Measure = Callable[[Callable[[int, int], None]], "list[Row]"]
+
+app = typer.Typer(
+    help="Measure rover: tables and JSON.\n\nExample: rover bench cli",
+    rich_markup_mode=None,
+    add_completion=False,
+    no_args_is_help=True,
+)
+Out = typer.Option(None, "--out", metavar="FILE", help="Also write the rows, with all samples, as JSON.")
+
+
+@app.command("cli")
+def cli(
+    repeats: int = typer.Option(15, "--repeats", min=3, help="Runs of each command."),
+    out: Path = Out,
+    as_json: bool = Json,
+) -> None:
+    """Start-up of commands against `python -c 'import typer'`; a command in a living sandbox over the command itself.
+
+    Example: rover bench cli --repeats 15 --out bench-cli.json
+    """
+    from rover.bench import sandbox, startup
+
+    _report(
+        "bench cli",
+        [
+            ("start-up", lambda tick: startup.measure(repeats, tick)),
+            ("sandbox", lambda tick: sandbox.measure(4 * repeats, tick)),
+        ],
+        out,
+        as_json,
+    )
+
+
+@app.command("run")
+def run(
+    repeats: int = typer.Option(20, "--repeats", min=3, help="Rollouts to time."),
+    cases: int = typer.Option(200, "--cases", min=3, help="FCR cases, a third each with d = 2, 3 and 4."),
+    seed: int = Seed,
+    out: Path = Out,
+    as_json: bool = Json,
+) -> None:
+    """A six-turn scripted rollout with grading, and FCR: lazy against exhaustive on seeded cases.
+
+    Example: rover bench run --cases 200 --seed 1 --out bench-run.json
+    """
+    from rover.bench import fcr, rollouts
+
+    _report(
+        "bench run",
+        [
+            ("rollouts", lambda tick: rollouts.measure(repeats, tick)),
+            ("fcr", lambda tick: fcr.measure(cases, seed, tick)),
+        ],
+        out,
+        as_json,
+    )
+
+
+def _report(name: str, parts: list[tuple[str, Measure]], out: Path | None, as_json: bool) -> None:
+    rows: list[Row] = []
+    for label, measure in parts:
+        with progress(label) as bar:
+            rows += measure(lambda done, total, bar=bar: bar(done, total))  # type: ignore[misc]
+    value = {"bench": name, "rows": [r.to_json() for r in rows]}
+    if out is not None:
+        import json
+
+        out.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+        note(f"wrote {out}")
+    if as_json:
+        print_json(value)
+    else:
+        cells = [(r.name, f"{r.value:.3g}", r.unit, _bar(r), r.note) for r in rows]
+        print(table(cells, ("what", "value", "unit", "bar", "note"), right=(1,)))
+    if any(r.met is False for r in rows):
+        raise typer.Exit(1)
+
+
+def _bar(row: Row) -> str:
+    if row.bar is None:
+        return ""
+    sign = ">=" if row.at_least else "<="
+    return f"{sign} {row.bar:g} {'met' if row.met else 'MISSED'}"
