@@ -1,0 +1,343 @@
+"""Probes on a small package: silent where it is sound, and each names what is broken in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rover.diagnose.demands import asked, columns_of, contract_sources, keyed, states, states_given
+from rover.diagnose.diagnosis import agent_failures, diagnose, explained, suspects
+from rover.diagnose.inside import significant
+from rover.diagnose.probes.static import named_files
+from rover.diagnose.protocol import Probe, ProbeContext, Recorded
+from rover.diagnose.registry import probe, probes, still_there
+from rover.diagnose.restate import missing, restated, words
+from rover.rollout.engine import Engine
+from rover.rollout.env import Env, env_from_files, tree_of
+from rover.sandbox.local import LocalRuntime
+from rover_store.errors import NotFound
+from rover_store.records import (
+    Budget,
+    Context,
+    ContextFile,
+    Contract,
+    Finding,
+    Given,
+    GivenValue,
+    Harness,
+    Query,
+    Requirement,
+    RolloutKey,
+    Source,
+    Table,
+    Trajectory,
+    Verdict,
+)
+from rover_store.records.contract import Answer, EditRule, ProtectedRule, RowsRule
+from rover_store.records.query import Filter
+from tests.packages import ORDERS, summary_package, summary_resources
+
+Files = dict[str, bytes]
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with Engine(LocalRuntime()) as made:
+        yield made
+
+
+def env_of(changes: dict[str, bytes | None] | None = None, resources: dict[str, Files] | None = None) -> Env:
+    files = {**summary_package(), **(changes or {})}
+    return env_from_files(
+        {p: d for p, d in files.items() if d is not None}, {**summary_resources(), **(resources or {})}
+    )
+
+
+def found(name: str, env: Env, engine: Engine) -> list[tuple[str, str]]:
+    return [(f.kind, f.components[0]) for f in probe(name).run(ProbeContext(env, engine))]
+
+
+def test_every_probe_is_a_probe_with_a_name_of_its_own() -> None:
+    names = [p.name for p in probes()]
+    assert len(set(names)) == len(names)
+    assert all(isinstance(p, Probe) for p in probes())
+    costs = [p.cost for p in probes()]
+    assert costs == sorted(costs)
+
+
+def test_an_unknown_probe_is_not_found() -> None:
+    with pytest.raises(NotFound):
+        probe("tarot")
+
+
+def test_a_sound_package_silences_every_probe(engine: Engine) -> None:
+    ctx = ProbeContext(env_of(), engine)
+    assert [f for p in probes() for f in p.run(ctx)] == []
+
+
+def test_a_diagnosis_of_a_sound_package_says_so(engine: Engine) -> None:
+    found = diagnose(ProbeContext(env_of(), engine), only=("givens", "inputs", "anchors", "start"))
+    assert (found.verdict, found.findings) == ("sound", ())
+    assert found.tree == env_of().tree
+
+
+# --- static ------------------------------------------------------------------------------------------------
+def test_a_file_that_is_gone_is_a_missing_input(engine: Engine) -> None:
+    env = env_of({"context/context.json": Context(files=(ContextFile(path="orders.csv"),)).dump()})
+    assert found("inputs", env, engine) == [("missing_input", "context")]
+    assert found("anchors", env, engine) == []  # said once
+
+
+def test_a_request_for_another_file_is_a_renamed_deliverable(engine: Engine) -> None:
+    text = env_of().instruction.replace("report.csv", "summary.csv")
+    assert found("deliverables", env_of({"task/instruction.md": text.encode()}), engine) == [
+        ("renamed_deliverable", "task")
+    ]
+
+
+def test_a_request_without_any_file_or_column_lacks_a_given(engine: Engine) -> None:
+    text = env_of().instruction.replace("`report.csv`", "a file").replace("`total`", "the money")
+    kinds = found("deliverables", env_of({"task/instruction.md": text.encode()}), engine)
+    assert kinds == [("missing_given", "task"), ("missing_given", "task")]
+
+
+def test_a_deliverable_nobody_can_write_lacks_a_tool(engine: Engine) -> None:
+    env = env_of({"harness/harness.json": Harness(tools=("read_table", "edit_table")).dump()})
+    assert found("tools", env, engine) == [("tool_removed", "harness")]
+
+
+def test_a_protected_deliverable_is_a_contradiction(engine: Engine) -> None:
+    env = env_of()
+    more = Requirement(id="frozen", statement="keep it", rule=ProtectedRule(paths=("report.csv",)))
+    contract = env.contract.model_copy(update={"requirements": (*env.contract.requirements, more)})
+    broken = env_of({"task/contract.json": contract.dump()})
+    assert found("contradictions", broken, engine) == [("contradiction", "task")]
+    assert ("unscored_requirement", "verifier") in found("coverage", broken, engine)
+
+
+def test_an_old_version_on_an_edge_is_a_hypothesis_only(engine: Engine) -> None:
+    env = env_of({"task/instruction.md": env_of().instruction.encode() + b"\nThank you.\n"})
+    findings = probe("edges").run(ProbeContext(env, engine))
+    assert [(f.kind, f.status, f.details["subject"]) for f in findings] == [("stale", "hypothesis", "verifier->task")]
+    assert diagnose(ProbeContext(env, engine), only=("edges",)).verdict == "sound"
+
+
+def test_a_resource_that_moved_on_is_stale(engine: Engine) -> None:
+    ctx = ProbeContext(env_of(), engine, resources={"files/orders": "0" * 40})
+    assert [f.details["target"] for f in probe("edges").run(ctx)] == ["resources/files/orders"]
+
+
+# --- running -----------------------------------------------------------------------------------------------
+def test_data_that_changed_under_an_anchor_is_the_contexts(engine: Engine) -> None:
+    changed = {"resource.json": summary_resources()["files/orders"]["resource.json"]}
+    changed["files/orders.csv"] = ORDERS.replace(b"80.00", b"81.00")
+    env = env_of()
+    ref = env.context.resources[0].model_copy(update={"tree": tree_of(changed)})
+    context = env.context.model_copy(update={"resources": (ref,)})
+    broken = env_of({"context/context.json": context.dump()}, {"files/orders": changed})
+    assert found("anchors", broken, engine) == [("changed_data", "context")]
+
+
+def test_a_wrong_expected_value_is_the_verifiers(engine: Engine) -> None:
+    data = env_of().verifier_files["anchors.json"].replace(b"310.1", b"311.1")
+    assert found("anchors", env_of({"verifier/anchors.json": data}), engine) == [("wrong_anchor", "verifier")]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("notes/answer.txt", "East 1 310.1\nNorth 2 219.75\nSouth 2 125.75\nWest 1 1200\n"),
+        ("old.csv", "region;n;sum\nEast;1;310.10\nNorth;2;219.75\nWest;1;1,200.00\n"),
+        ("a.json", '[{"r": "East", "t": 310.1}, {"r": "North", "t": 219.75},\n{"r": "West", "t": 1200}]'),
+    ],
+)
+def test_an_answer_in_another_file_is_a_leak(engine: Engine, path: str, text: str) -> None:
+    assert found("leaks", env_of({f"context/files/{path}": text.encode()}), engine) == [("leaked_answer", "context")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "East and North grew in 2024, by 3 and 5 percent.\n",
+        "region,manager\nEast,Kim\nNorth,Lee\nSouth,Ann\nWest,Bo\n",
+        "\n".join(f"{n},{n * 7 % 997 + 0.75}" for n in range(800)),
+    ],
+)
+def test_what_chance_or_the_keys_alone_give_is_no_leak(engine: Engine, text: str) -> None:
+    assert found("leaks", env_of({"context/files/other.csv": text.encode()}), engine) == []
+
+
+def test_an_answer_in_the_request_is_a_leak_of_the_task(engine: Engine) -> None:
+    text = env_of().instruction + "\nEast 310.1, 1 order.\nNorth 219.75, 2 orders.\nSouth 125.75, 2 orders.\n"
+    assert found("leaks", env_of({"task/instruction.md": text.encode()}), engine) == [("leaked_answer", "task")]
+
+
+def test_a_copy_of_the_reference_is_a_leak_and_stays_one_until_it_is_gone(engine: Engine) -> None:
+    data = env_of().verifier_files["reference/files/report.csv"]
+    leaky = ProbeContext(env_of({"context/files/final_v2.csv": data}), engine)
+    findings = probe("leaks").run(leaky)
+    assert [f.details["subject"] for f in findings] == ["final_v2.csv"]
+    assert still_there(findings, leaky) == findings
+    assert still_there(findings, ProbeContext(env_of(), engine)) == ()
+
+
+def test_a_verifier_that_crashes_is_a_finding(engine: Engine) -> None:
+    source = b"def report_rows(ev):\n    return 1 / 0\n"
+    checks = env_of().verifier_files["checks/main.py"] + b"\n\n" + source
+    assert found("start", env_of({"verifier/checks/main.py": checks}), engine) == [("verifier_crash", "verifier")]
+
+
+# --- what a contract says ------------------------------------------------------------------------------------
+def test_answers_are_listed_with_sources_and_keys() -> None:
+    contract = env_of().contract
+    assert [a.id for a in asked(contract)] == ["rows", "orders", "total"]
+    assert contract_sources(contract) == ("orders.csv",)
+    table = Table(columns=("region", "orders", "total"), rows=(("East", 1, 310.1),))
+    total = asked(contract)[2]
+    assert keyed(table, total) == (Table(columns=("region", "total"), rows=(("East", 310.1),)), 1)
+    assert keyed(table, asked(contract)[0])[1] == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "expected"),
+    [
+        ("at least 1,250.50 EUR", 1250.5, True),
+        ("at least 12500", 1250, False),
+        ("above 5 %", 0.05, True),
+        ("since 5 March 2024", "2024-03-05", True),
+        ("since 2024-03-05", "2024-03-05", True),
+        ("code `K-7` please", "K-7", True),
+        ("code K-71", "K-7", False),
+        ("it is True", True, True),
+    ],
+)
+def test_what_counts_as_stated(text: str, value: str | float, expected: bool) -> None:
+    assert states(text, value) is expected
+
+
+def contract_with(op: str, value: str | float, column: str = "amount") -> Contract:
+    query = Query(
+        source=Source(path="a.csv"),
+        filters=(Filter(column=column, op=op, value=Given(given="limit")),),  # type: ignore[arg-type]
+        select=("id",),
+    )
+    need = Requirement(id="r", statement="rows", rule=RowsRule(value=Answer(answer=query)))
+    return Contract(givens=(GivenValue(name="limit", value=value),), requirements=(need,))
+
+
+def test_the_number_of_a_list_states_nothing() -> None:
+    contract = contract_with("gt", 2)
+    given = contract.givens[0]
+    assert not states_given("1. Take `a.csv`.\n2. Keep rows where `amount` is above the limit.", contract, given)
+    assert states_given("1. Keep rows where `amount` is above 2.", contract, given)
+
+
+@pytest.mark.parametrize(
+    ("op", "value", "whole", "broken"),
+    [
+        ("gt", 250, "Keep `amount` is above 250 and `x` is 3.", "Keep `amount` is above the limit and `x` is 3."),
+        ("ge", "2024-01-31", "Only `amount` is on or after 2024-01-31.", "Only `amount` is on or after the usual day."),
+        ("eq", "K-7", 'Rows where `amount` is "K-7" count.\n', 'Rows where `amount` is "K-7" count.\n'),
+        ("le", 0.5, "Take those where `amount` is at most 0.5.\nDone.", "Take those where `amount` is at most.\nDone."),
+    ],
+)
+def test_a_value_goes_back_into_its_hole(op: str, value: str | float, whole: str, broken: str) -> None:
+    contract = contract_with(op, value)
+    assert restated(broken, contract, missing(broken, contract)) == whole
+
+
+def test_a_value_without_a_hole_is_said_at_the_end() -> None:
+    contract = contract_with("gt", 250)
+    assert restated("Do it.", contract, missing("Do it.", contract)).endswith("limit is 250.\n")
+    assert (words("K-7"), words("2024-01-31"), words(0.25), words(3.0)) == ('"K-7"', "2024-01-31", "0.25", "3")
+
+
+def test_a_value_to_be_written_belongs_to_its_column() -> None:
+    rule = EditRule(
+        column="status",
+        rows=Answer(answer=Query(source=Source(path="a.csv"), select=("id",))),
+        value=Given(given="new"),
+    )
+    contract = Contract(
+        givens=(GivenValue(name="new", value="Q-1"),), requirements=(Requirement(id="e", statement="edit", rule=rule),)
+    )
+    assert columns_of(contract, "new") == ("status",)
+    text = "These rows get the code in the column `status`."
+    assert restated(text, contract, contract.givens) == 'These rows get "Q-1" in the column `status`.'
+
+
+def test_file_names_are_found_in_a_text() -> None:
+    assert named_files("Read `in/a b.csv`, data/x.xlsx and y.jsonl; see e.g. z.md.") == (
+        "b.csv", "data/x.xlsx", "y.jsonl", "z.md",
+    )  # fmt: skip
+    assert [significant(v) for v in (1200, 12.5, 0, 310.1, 0.05)] == [2, 3, 0, 4, 1]
+
+
+# --- weighing ------------------------------------------------------------------------------------------------
+def finding(probe: str, kind: str, *components: str, status: str = "confirmed", subject: str = "") -> Finding:
+    return Finding.model_validate(
+        {
+            "probe": probe,
+            "kind": kind,
+            "message": f"{kind} {subject}",
+            "components": components or ("verifier",),
+            "status": status,
+            "evidence": (f"e-{kind}",),
+            "details": {"subject": subject} if subject else {},
+        }
+    )
+
+
+def test_a_symptom_becomes_evidence_of_its_cause() -> None:
+    cause, symptom = finding("givens", "missing_given", "task"), finding("replay", "unsolvable", "task")
+    left = explained((cause, symptom))
+    assert [f.kind for f in left] == ["missing_given"]
+    assert left[0].evidence == ("e-missing_given", "e-unsolvable")
+
+
+def test_a_symptom_that_nothing_explains_stays() -> None:
+    symptom = finding("independent", "strict_verifier")
+    hypothesis = finding("edges", "stale", "task", status="hypothesis")
+    assert explained((hypothesis, symptom)) == (hypothesis, symptom)
+
+
+def test_a_hole_in_the_request_does_not_explain_rejected_cases() -> None:
+    both = (finding("givens", "missing_given", "task"), finding("cases", "strict_verifier"))
+    assert explained(both) == both
+    assert suspects(both) == ("task", "verifier")
+
+
+def test_a_coin_explains_everything_that_it_touches() -> None:
+    coin = finding("reference", "flaky_verifier")
+    assert [f.kind for f in explained((coin, finding("cases", "lax_verifier")))] == ["flaky_verifier"]
+
+
+def recorded(policy: str, outcome: str) -> Recorded:
+    key = RolloutKey(
+        context="0" * 40, task="0" * 40, harness="0" * 40, policy=policy, seed=1, budget=Budget(), runtime="r"
+    )
+    trajectory = Trajectory(key=key, package="p", start="0" * 40)
+    verdict = Verdict.model_validate({"rollout": "0" * 64, "verifier": "0" * 40, "outcome": outcome})
+    return Recorded("0" * 64, trajectory, verdict)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "verdict"),
+    [
+        (("failed", "passed"), "agent"),
+        (("failed",), "undecided"),  # nobody is known to solve it
+        (("infra_error",), "infrastructure"),
+        (("verifier_error", "passed"), "sound"),
+        ((), "sound"),
+    ],
+)
+def test_failures_of_a_sound_package_are_the_agents(engine: Engine, outcomes: tuple[str, ...], verdict: str) -> None:
+    rollouts = (recorded("null:echo", "failed"), *(recorded("scripted:x", o) for o in outcomes))
+    ctx = ProbeContext(env_of(), engine, recorded=rollouts)
+    assert diagnose(ctx, only=("givens",)).verdict == verdict
+
+
+def test_an_attacker_that_fails_is_nobodys_mistake() -> None:
+    assert agent_failures([recorded("null:echo", "failed"), recorded("m", "infra_error")]) == ()
+    assert len(agent_failures([recorded("m", "policy_error")])) == 1
