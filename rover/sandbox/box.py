@@ -38,7 +38,7 @@ class BubblewrapSandbox:
         self._env = {**ENVIRONMENT, **env}
         self._lock = threading.Lock()
         self._closed = False
-        self._end = weakref.finalize(self, _end, sock, pidfd, errors)
+        self._end = weakref.finalize(self, _end, sock, pidfd, errors, os.getpid())
 
     def run(
         self,
@@ -184,13 +184,15 @@ def _sealed(contents: list[bytes]) -> Iterator[list[int]]:
             os.close(fd)
 
 
-def _end(sock: socket.socket, pidfd: int, errors: int) -> None:
-    """Kill the box's first process and wait until the kernel has ended all others."""
-    with contextlib.suppress(ProcessLookupError):
-        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-    with contextlib.suppress(OSError):
-        sock.shutdown(socket.SHUT_RDWR)
-    select.select([pidfd], [], [], 5)
+def _end(sock: socket.socket, pidfd: int, errors: int, owner: int) -> None:
+    """Kill the box's first process and wait until the kernel has ended all others. A forked copy of the process
+    that opened the box only lets go of it."""
+    if os.getpid() == owner:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)  # wakes a thread that waits for an answer
+        select.select([pidfd], [], [], 5)
     sock.close()
     os.close(pidfd)
     os.close(errors)

@@ -21,6 +21,8 @@ SYSTEM = ("/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32")
 DEVICES = ("null", "zero", "full", "random", "urandom")
 CAPABILITIES = ("SYS_ADMIN", "SETPCAP", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "SYS_PTRACE")
 USER = 1000
+#: Folders below rover/ of which much runs inside.
+INSIDE = ("sandbox/inside", "harness", "verify", "construct/query")
 PATH = "/v/bin:/usr/local/bin:/usr/bin:/bin"
 
 #: What every command and call finds in its environment. One thread each: libraries would else start one a core
@@ -116,8 +118,11 @@ def supervisor_command(python: str) -> list[str]:
 
 
 def compile_inside() -> None:
-    """Have the supervisor's bytecode ready: in the box nothing can be written, so each start would compile."""
-    for source in sorted((Path(__file__).parent / "inside").glob("*.py")):
+    """Have bytecode ready of what runs inside: in the box nothing can be written, so each start would compile."""
+    if sys.dont_write_bytecode:
+        return
+    root = Path(__file__).parent.parent
+    for source in (file for folder in INSIDE for file in sorted((root / folder).rglob("*.py"))):
         compiled = Path(cache_from_source(str(source)))
         try:
             if not compiled.exists() or compiled.stat().st_mtime < source.stat().st_mtime:

@@ -159,10 +159,10 @@ class LocalSandbox:
                 start_new_session=True,
                 pass_fds=() if keep < 0 else (keep,),
             )
-        except FileNotFoundError:
-            return Completed(127, b"", f"{argv[0]}: not found\n".encode())
-        except (PermissionError, OSError) as error:
-            return Completed(126, b"", f"{argv[0]}: {error.strerror}\n".encode())
+        except (OSError, ValueError, IndexError) as error:
+            said = f"{argv[0] if argv else ''}: {getattr(error, 'strerror', None) or error}\n"
+            code = 127 if isinstance(error, FileNotFoundError) else 126
+            return Completed(code, b"", said.encode("utf-8", "backslashreplace"))
         breach, out, err = _watch(process, stdin, limits)
         now = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime

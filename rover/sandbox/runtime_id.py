@@ -12,17 +12,14 @@ from rover_store.ids import digest
 
 #: Libraries whose version may change what runs inside.
 LIBRARIES = ("duckdb", "numpy", "openpyxl", "pandas")
-#: Folders and files below rover/ whose code runs inside; a change of theirs is a new runtime.
+#: Folders and files below rover/ whose code makes a rollout or a verdict; a change of theirs is a new runtime.
 INSIDE = (
     "sandbox/inside",
     "harness/inside.py",
+    "harness/inside_books.py",
     "harness/tools",
     "verify/checklib",
-    "verify/checklib.py",
     "verify/inside.py",
-    "verify/mutate",
-    "verify/mutate.py",
-    "construct/query",
 )
 
 
@@ -59,7 +56,7 @@ def inside_digest() -> str:
     h = hashlib.sha256()
     for name in INSIDE:
         path = root / name
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path] if path.is_file() else []:
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             data = file.read_bytes()
             h.update(f"{file.relative_to(root).as_posix()}\0{len(data)}\0".encode() + data)
     return h.hexdigest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from boxes import START
 
+from rover.sandbox import runtime_id
 from rover.sandbox.pool import Pool
 from rover.sandbox.protocol import Completed, Runtime, Sandbox
 from rover.sandbox.registry import kinds, make_runtime
@@ -69,6 +71,13 @@ def test_codes_of_a_shell(box: Sandbox, argv: list[str], code: int) -> None:
 def test_python_with_libraries_is_on_the_path(box: Sandbox) -> None:
     done = box.run(["python3", "-c", "import openpyxl, pandas; print(pandas.__name__)"], limits=Limits())
     assert done.stdout == b"pandas\n", done.stderr
+
+
+@pytest.mark.parametrize("argv", [[], [""], ["true", "null\0byte"], ["true", "\ud800"], ["true", "x" * 300_000]])
+def test_what_is_no_command_is_data(box: Sandbox, argv: list[str]) -> None:
+    done = box.run(argv)
+    assert done.exit_code in (126, 127)
+    assert done.stderr.endswith(b"\n")
 
 
 def test_arguments_are_not_touched_by_a_shell(box: Sandbox) -> None:
@@ -333,6 +342,23 @@ def test_local_is_only_had_by_name() -> None:
     assert set(kinds()) >= {"bubblewrap", "local"}
     with pytest.raises(UsageError, match="no sandbox of kind"):
         make_runtime("nothing")
+
+
+def test_a_forked_process_does_not_end_the_boxes_of_its_parent(real_runtime: Runtime) -> None:
+    code = (
+        "import os, sys; from boxes import make; r = make(sys.argv[1]); b = r.open({'a': b'1'})\n"
+        "pid = os.fork()\n"
+        "if pid == 0: b.close(); r.close(); sys.exit(0)\n"
+        "os.waitpid(pid, 0); print(b.run(['cat', 'a']).stdout); b.close(); r.close()"
+    )
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    done = subprocess.run([sys.executable, "-c", code, "bubblewrap"], capture_output=True, env=env, check=True)
+    assert done.stdout == b"b'1'\n"
+
+
+def test_code_that_counts_for_the_runtime_id_exists() -> None:
+    root = Path(runtime_id.__file__).parent.parent
+    assert [name for name in runtime_id.INSIDE if not (root / name).exists()] == []
 
 
 def test_runtime_ids_differ_by_kind() -> None:

@@ -19,7 +19,7 @@ BROKEN = 99
 
 
 def become_command(
-    powers: Powers, head: dict[str, Any], limits: dict[str, Any], hide: list[str], fds: tuple[int, int, int, int]
+    powers: Powers, head: dict[str, Any], limits: dict[str, Any], hide: list[str], fds: tuple[int, ...]
 ) -> None:
     """In the forked child: run the request's `argv` with its `env`, with stdin, stdout and stderr of `fds`; report
     on the fourth of them, and end."""
@@ -36,7 +36,7 @@ def become_command(
         os._exit(BROKEN)
 
 
-def _arrange(fds: tuple[int, int, int, int]) -> int:
+def _arrange(fds: tuple[int, ...]) -> int:
     """Put the four descriptors at 0 to 3, close all others; the fourth is not passed on."""
     high = [os.dup2(fd, 100 + i, inheritable=False) for i, fd in enumerate(fds)]
     for i, fd in enumerate(high):
@@ -58,11 +58,13 @@ def _first_process(start: Callable[[], int]) -> int:
 
 def _start(argv: list[str], env: dict[str, str]) -> int:
     """The pid of the started command, or minus the exit code a shell would give."""
-    program = find_program(argv[0], env.get("PATH", ""))
+    name = argv[0] if argv else ""
     try:
+        program = find_program(name, env.get("PATH", ""))
         if program is None:
             raise FileNotFoundError(errno.ENOENT, "not found")
         return os.posix_spawn(program, argv, env)
-    except OSError as error:
-        os.write(2, f"{argv[0]}: {error.strerror}\n".encode("utf-8", "backslashreplace"))
-        return -127 if error.errno == errno.ENOENT else -126
+    except (OSError, ValueError) as error:  # ValueError: a null byte, text that no file system can hold
+        said = error.strerror if isinstance(error, OSError) else str(error)
+        os.write(2, f"{name}: {said}\n".encode("utf-8", "backslashreplace"))
+        return -127 if isinstance(error, FileNotFoundError) else -126

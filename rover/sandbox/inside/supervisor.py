@@ -27,6 +27,7 @@ class Supervisor:
         self._config = config
         self._zygotes: dict[bool, tuple[socket.socket, int]] = {}
         self._powers = Powers()
+        self._null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         _raise_file_limit()
         os.chdir("/")
         kernel.mount("tmpfs", PRIVATE, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "mode=700,nr_inodes=0")
@@ -69,58 +70,47 @@ class Supervisor:
 
     def do_run(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
         """Run a command; the only descriptor is its stdin."""
-        head = request.head
-        out, out_end = os.pipe2(os.O_CLOEXEC)
-        err, err_end = os.pipe2(os.O_CLOEXEC)
-        report, report_end = os.pipe2(os.O_CLOEXEC)
-        limits = self._limits(head["limits"])
-        stdin = request.fds[0] if request.fds else os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-        pid, pidfd = fork_in_pid_namespace()
-        if pid == 0:
-            fds = (stdin, out_end, err_end, report_end)
-            become_command(self._powers, head, limits, self._config["hide"], fds)
-        for fd in (out_end, err_end, report_end, *(() if request.fds else (stdin,))):
-            os.close(fd)
-        watch = self._watch(pidfd, [out, err], limits)
-        os.waitpid(pid, 0)
-        said = os.read(report, 4096)
-        os.close(report)
+        limits = self._limits(request.head["limits"])
+        with _Pipes(3) as pipes:
+            stdin = request.fds[0] if request.fds else self._null
+            pid, pidfd = fork_in_pid_namespace()
+            if pid == 0:
+                fds = (stdin, *pipes.ends)
+                become_command(self._powers, request.head, limits, self._config["hide"], fds)
+            pipes.close_ends()
+            watch = self._watch(pidfd, pipes.own[:2], limits)
+            os.waitpid(pid, 0)
+            said = os.read(pipes.own[2], 4096)
+        status = -1
         if len(said) == REPORT.size:
             status, user, system = REPORT.unpack(said)
             watch.cpu_s = max(watch.cpu_s if watch.breach else 0.0, user + system)
-        elif watch.breach:
-            status = -1
-        else:
+        elif not watch.breach:
             reason = said.decode("utf-8", "replace") or "its first process was killed"
             return {"error": f"the command could not be confined: {reason}"}, []
         head = {"status": status, "breach": watch.breach, "cpu_s": watch.cpu_s, "wall_s": watch.wall_s}
-        return self._with_streams(head, watch)
+        return _with_streams(head, watch)
 
     def do_call(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
         """Fork a call from a warm process. Descriptors: the job, the result."""
-        head = request.head
-        out, out_end = os.pipe2(os.O_CLOEXEC)
-        err, err_end = os.pipe2(os.O_CLOEXEC)
-        limits = self._limits(head["limits"])
-        zygote = self._zygote(bool(head["heavy"]))
-        job = {"limits": limits, "warm": head["warm"]}
-        try:
-            frames.send(zygote, job, fds=[*request.fds, out_end, err_end])
-            answer = frames.receive(zygote)
-        except frames.Closed:
-            self._zygotes.pop(bool(head["heavy"]))[0].close()
-            answer = frames.Message({"error": "the warm process died"}, b"", [])
-        finally:
-            os.close(out_end)
-            os.close(err_end)
-        if "error" in answer.head:
-            os.close(out)
-            os.close(err)
-            return {"error": answer.head["error"]}, []
-        watch = self._watch(answer.fds[0], [out, err], limits)
-        frames.send(zygote, {"reap": answer.head["pid"]})
-        status = frames.receive(zygote).head["status"]
-        return self._with_streams({"status": status, "breach": watch.breach}, watch)
+        heavy = bool(request.head["heavy"])
+        limits = self._limits(request.head["limits"])
+        with _Pipes(2) as pipes:
+            try:
+                zygote = self._zygote(heavy)
+                job = {"limits": limits, "warm": request.head["warm"]}
+                frames.send(zygote, job, fds=[*request.fds, *pipes.ends])
+                answer = frames.receive(zygote)
+                if "error" in answer.head:
+                    return answer.head, []
+                pipes.close_ends()
+                watch = self._watch(answer.fds[0], pipes.own, limits)
+                frames.send(zygote, {"reap": answer.head["pid"]})
+                status = frames.receive(zygote).head["status"]
+            except frames.Closed:
+                self._zygotes.pop(heavy)[0].close()
+                return {"error": "the warm process died"}, []
+        return _with_streams({"status": status, "breach": watch.breach}, watch)
 
     def do_warm(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
         """Start a warm process ahead of its first call."""
@@ -138,14 +128,11 @@ class Supervisor:
     def _watch(self, pidfd: int, pipes: list[int], limits: dict[str, Any]) -> Watch:
         ours = {os.getpid(), *(pid for _, pid in self._zygotes.values())}
         watch = Watch(pidfd, pipes, limits, ours, self._sock.fileno())
-        watch.wait()
-        for fd in (pidfd, *pipes):
-            os.close(fd)
+        try:
+            watch.wait()
+        finally:
+            os.close(pidfd)
         return watch
-
-    def _with_streams(self, head: dict[str, Any], watch: Watch) -> tuple[dict[str, Any], list[bytes]]:
-        out, err = (bytes(stream) for stream in watch.streams.values())
-        return {**head, "stdout": len(out)}, [out, err]
 
     def _limits(self, limits: dict[str, Any]) -> dict[str, Any]:
         """The kernel counts the box's own processes too."""
@@ -162,6 +149,32 @@ class Supervisor:
             far.close()
             self._zygotes[heavy] = (near, pid)
         return self._zygotes[heavy][0]
+
+
+class _Pipes:
+    """Some pipes: `own` are the ends to read, `ends` go to a child. All that is open is closed in the end."""
+
+    def __init__(self, count: int) -> None:
+        pairs = [os.pipe2(os.O_CLOEXEC) for _ in range(count)]
+        self.own = [near for near, _ in pairs]
+        self.ends = [far for _, far in pairs]
+
+    def close_ends(self) -> None:
+        while self.ends:
+            os.close(self.ends.pop())
+
+    def __enter__(self) -> _Pipes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close_ends()
+        for fd in self.own:
+            os.close(fd)
+
+
+def _with_streams(head: dict[str, Any], watch: Watch) -> tuple[dict[str, Any], list[bytes]]:
+    out, err = (bytes(stream) for stream in watch.streams.values())
+    return {**head, "stdout": len(out)}, [out, err]
 
 
 def _finish_root(config: dict[str, Any]) -> None:
