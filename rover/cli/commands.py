@@ -19,7 +19,7 @@ COMMANDS: dict[str, Entry] = {
     # start
     "demo": Entry("demo", "Build, break and repair packages on files that ship with rover.", "Start here"),
     "doctor": Entry("doctor", "Probe this machine and say what works.", "Start here"),
-    "help": Entry("help_topics", "Read about a topic: package, store, fcr, policies, sandbox, glossary.", "Start here"),
+    "help": Entry("help_topics", "Read about a topic, or list the topics.", "Start here"),
     "init": Entry("init", "Make a store in this folder.", "Start here"),
     # packages
     "build": Entry("build", "Build packages from a folder of real files.", "Packages"),
