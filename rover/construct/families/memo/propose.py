@@ -39,8 +39,8 @@ def propose(profile: Profile, rng: random.Random, config: BuildConfig) -> Draft 
     chosen = [first, *sorted(tables[1:], key=lambda t: t.path not in near)][: max(1, config.inputs)]
     wanted = min(FIGURES[1], FIGURES[0] - 1 + config.complexity)
     figures: list[Figure] = []
-    for _ in range(40):
-        table = chosen[len(figures) % len(chosen)]
+    for again in range(40):
+        table = chosen[again % len(chosen)]
         made = _figure(profile, table, f"figure-{len(figures) + 1}", rng, config)
         if made and _new(made, figures):
             figures.append(made)

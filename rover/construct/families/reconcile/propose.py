@@ -18,7 +18,9 @@ from rover.construct.profile import Profile, TableProfile
 from rover_store.records import Source
 
 #: groups, at least and at most
-GROUPS = (4, 80)
+GROUPS = (3, 80)
+#: tables, groups and amounts that one proposal looks at
+TRIES = 8
 FEWEST_ROWS = 20
 
 
@@ -33,12 +35,14 @@ def propose(profile: Profile, rng: random.Random, config: BuildConfig) -> Draft 
     if not options:
         return Dropped("no fit", "no table has amounts in groups that a total could be recorded for")
     wide = [o for o in options if o[2]] if config.inputs > 1 else []
-    table, group, lookup = rng.choice(wide or options)
-    draft = _choose(profile, table, group, lookup, rng, config)
-    if isinstance(draft, Dropped):
-        return draft
-    reconciliation, gaps, recorded = draft
-    return _draft(profile, reconciliation, gaps, recorded, rng, config)
+    last = Dropped("no fit", "nothing was tried")
+    for _ in range(TRIES):
+        table, group, lookup = rng.choice(wide or options)
+        found = _choose(profile, table, group, lookup, rng, config)
+        if not isinstance(found, Dropped):
+            return _draft(profile, *found, rng, config)
+        last = found
+    return last
 
 
 def _groups(profile: Profile, table: TableProfile, *, joined: bool) -> list[tuple[Seen, Lookup | None]]:
@@ -53,7 +57,7 @@ def _groups(profile: Profile, table: TableProfile, *, joined: bool) -> list[tupl
             found += [
                 (c, lookup) for c in right.columns
                 if c.name.casefold() not in names and c.name != r.one_column
-                and _told_apart(c) and c.distinct < right.rows
+                and _told_apart(c) and (r.cardinality == "1:n" or c.distinct < right.rows)
             ]  # fmt: skip
     return found
 

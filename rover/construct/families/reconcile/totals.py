@@ -16,7 +16,7 @@ from rover.construct.families.wording import Condition
 from rover.construct.profile import Profile, TableProfile
 from rover.harness.tools import delimited, workbooks
 
-#: groups that differ, at least and at most
+#: groups that differ, at least and at most, where there are enough of them
 WRONG = (2, 5)
 _MARKS = ("na", "n/a", "nan", "null")
 
@@ -77,7 +77,7 @@ def record(r: Reconciliation, groups: Mapping[str, list[Decimal]], rng: random.R
     limit = Decimal(str(r.tolerance))
     names = sorted(groups)
     rng.shuffle(names)
-    wanted = min(rng.randint(*WRONG), len(names) // 2)
+    wanted = min(rng.randint(*WRONG), max(1, len(names) // 2))
     rows: list[tuple[str, Decimal]] = []
     sizes: list[Decimal] = []
     for group in names:
