@@ -45,7 +45,8 @@ def guards(files: Iterable[ContextFile], targets: Iterable[str]) -> Guards:
         source += f"\n\ndef protected(ev):\n    return rc.protected(ev, {kept!r})\n"
     requirements.append(
         Requirement(
-            id="no-extra", statement="no other file was created, none was deleted", role="constraint", rule=NoExtraRule()
+            id="no-extra", statement="no other file was created, none was deleted", role="constraint",
+            rule=NoExtraRule(),
         )
     )  # fmt: skip
     source += f"\n\ndef no_extra(ev):\n    return rc.no_extra(ev, {allowed!r})\n"

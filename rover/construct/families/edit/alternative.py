@@ -27,7 +27,8 @@ if column not in rows[0]:
     sys.exit("no column " + column)
 hits = []
 for i, r in enumerate(rows):
-    if keep(r, task["tests"]) and (not member or not empty(r[member["column"]]) and same(r[member["column"]]).strip() in known):
+    mine = None if not member or empty(r[member["column"]]) else same(r[member["column"]]).strip()
+    if keep(r, task["tests"]) and (not member or mine in known):
         hits.append(i)
         r[column] = value
 path = task["path"]

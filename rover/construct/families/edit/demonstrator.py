@@ -54,8 +54,8 @@ def read(instruction: str) -> Reading:
          lambda m: setattr(r, "target", (m[1], m[2]))),
         (r"(?:Pick the rows where|It concerns the rows in which|Find the rows where) (.+)",
          lambda m: r.tests.extend(conditions(m[1]))),
-        (rf"(?:Take a row only if its|A row counts only if its) {NAME} (?:stands|is found) in the column {NAME} of {_PLACE}"
-         r"(?:, among the rows there where (.+))?", member),
+        (rf"(?:Take a row only if its|A row counts only if its) {NAME} (?:stands|is found) in the column {NAME} "
+         rf"of {_PLACE}(?:, among the rows there where (.+))?", member),
         (rf"Set {NAME} to ({VALUE}) in these rows", lambda m: change(m[1], m[2])),
         (rf"In these rows put ({VALUE}) into {NAME}", lambda m: change(m[2], m[1])),
         (rf"These rows get ({VALUE}) in the column {NAME}", lambda m: change(m[2], m[1])),

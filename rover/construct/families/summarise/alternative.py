@@ -22,7 +22,8 @@ for j in task["joins"]:
     for r in load(j["path"], j["sheet"]):
         if not empty(r.get(j["right"])):
             right.setdefault(same(r[j["right"]]), []).append(r)
-    rows = [{**r, **{k: v for k, v in p.items() if k not in r}} for r in rows for p in right.get(same(r[j["left"]]), ())]
+    pairs = [(r, p) for r in rows for p in right.get(same(r[j["left"]]), ())]
+    rows = [{**r, **{k: v for k, v in p.items() if k not in r}} for r, p in pairs]
 rows = [r for r in rows if keep(r, task["tests"])]
 groups = {}
 for r in rows:
@@ -45,7 +46,8 @@ for key, members in groups.items():
         total = sum(cells)
         line[m["name"]] = {"sum": total, "mean": total / len(cells), "min": min(cells), "max": max(cells)}[m["fn"]]
     result.append(line)
-result = [r for r in result if keep({k: float(v) if isinstance(v, Fraction) else v for k, v in r.items()}, task["floor"])]
+shown = [{k: float(v) if isinstance(v, Fraction) else v for k, v in r.items()} for r in result]
+result = [r for r, plain in zip(result, shown) if keep(plain, task["floor"])]
 result.reverse()
 if task["order"]:
     column, down = task["order"]
@@ -62,8 +64,10 @@ if path.endswith((".csv", ".tsv")):
         writer.writerows(table)
     print("rows:", len(table))
 else:
-    plain = [[float(x) if isinstance(r[c], Fraction) and not isinstance(x, int) else x for c, x in zip(task["columns"], line)]
-             for r, line in zip(result, table)]
+    plain = [
+        [float(x) if isinstance(r[c], Fraction) else x for c, x in zip(task["columns"], line)]
+        for r, line in zip(result, table)
+    ]
     if path.endswith(".json"):
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         with open(path, "w", encoding="utf-8") as f:
@@ -117,8 +121,10 @@ def _take(clause: Clause, task: dict[str, Any]) -> None:
 
 def _measure(clause: Clause) -> dict[str, Any]:
     names = clause.own_names()
-    words = (("different values", "count_distinct"), ("number of rows", "count"), ("sum of", "sum"), ("average of", "mean"),
-             ("smallest", "min"), ("largest", "max"))  # fmt: skip
+    words = (
+        ("different values", "count_distinct"), ("number of rows", "count"), ("sum of", "sum"),
+        ("average of", "mean"), ("smallest", "min"), ("largest", "max"),
+    )  # fmt: skip
     fn = next(f for w, f in words if w in clause.text)
     places = re.search(r"to (\d+) decimal", clause.text)
     if len(names) != (1 if fn == "count" else 2):

@@ -39,7 +39,8 @@ _FUNCTIONS = {
     "the average of": "mean", "the smallest": "min", "the largest": "max",
 }  # fmt: skip
 _WHAT = (
-    rf"(?:(the number of rows)|(the number of different values of|the sum of|the average of|the smallest|the largest) {NAME})"
+    r"(?:(the number of rows)"
+    rf"|(the number of different values of|the sum of|the average of|the smallest|the largest) {NAME})"
     r"(?:,? (?:rounded )?to (\d+) decimals?)?"
 )
 
@@ -77,21 +78,25 @@ def read(instruction: str) -> Reading:
         r.output, r.columns = (m[1], m[2]), names_in(m[3])
 
     read_all(instruction, [
-        (rf"(?:Start from|The rows come from|Take the rows of) {_PLACE}", lambda m: setattr(r, "source", (m[1], m[2]))),
+        (rf"(?:Start from|The rows come from|Take the rows of) {_PLACE}",
+         lambda m: setattr(r, "source", (m[1], m[2]))),
         (rf"Join {_PLACE} to it where {NAME} equals {NAME} there, and leave out rows without a partner", lookup_last),
         (rf"Add the columns of {_PLACE} to each row by matching {NAME} with {NAME} there, dropping rows without a match",
          lookup_last),
-        (rf"Look up {NAME} in the column {NAME} of {_PLACE}, and leave out rows that are not found there", lookup_first),
+        (rf"Look up {NAME} in the column {NAME} of {_PLACE}, and leave out rows that are not found there",
+         lookup_first),
         (r"(?:Keep only rows where|Only rows count where|Use only the rows in which) (.+)",
          lambda m: r.tests.extend(conditions(m[1]))),
-        (r"(?:Make one row for each|Group them by|The result has one row for each) ((?:combination of )?`.+`)(?: that is left)?",
+        (r"(?:Make one row for each|Group them by|The result has one row for each) "
+         r"((?:combination of )?`.+`)(?: that is left)?",
          lambda m: setattr(r, "groups", names_in(m[1]))),
         (rf"The column {NAME} is {_WHAT}", measure),
         (rf"In {NAME} put {_WHAT}", measure),
         (rf"{NAME} holds {_WHAT}", measure),
         (r"(?:Of the result, keep only the rows where|In the end keep a group only if) (.+)",
          lambda m: setattr(r, "floor", condition(m[1]))),
-        (rf"(?:Sort|Order) the result by {NAME}(?:,| in) (largest first|smallest first|descending order|ascending order)",
+        (rf"(?:Sort|Order) the result by {NAME}(?:,| in) "
+         r"(largest first|smallest first|descending order|ascending order)",
          lambda m: setattr(r, "order", (m[1], m[2] in ("largest first", "descending order")))),
         (rf"Write the result to {_PLACE} as a[^`]+ with the columns (.+)", output),
         (rf"Save it as a[^`]+ in {_PLACE}, with the columns (.+)", output),

@@ -72,10 +72,11 @@ def contract(summary: Summary, guard: guards.Guards) -> Contract:
     target = summary.deliverable
     answer = Answer(answer=summary.query())
     keys = [c.name for c in summary.groups]
+    named = listing(c.name for c in target.columns)
     needs = [
         Requirement(
             id="format",
-            statement=f"{target.path} is a {target.type} table with the columns {listing(c.name for c in target.columns)}",
+            statement=f"{target.path} is a {target.type} table with the columns {named}",
             deliverable=target.id, rule=FormatRule(), critical=True,
         ),
         Requirement(
