@@ -81,7 +81,8 @@ def read(instruction: str) -> Reading:
         (rf"(?:Start from|The rows come from|Take the rows of) {_PLACE}",
          lambda m: setattr(r, "source", (m[1], m[2]))),
         (rf"Join {_PLACE} to it where {NAME} equals {NAME} there, and leave out rows without a partner", lookup_last),
-        (rf"Add the columns of {_PLACE} to each row by matching {NAME} with {NAME} there, dropping rows without a match",
+        (rf"Add the columns of {_PLACE} to each row by matching {NAME} with {NAME} there, "
+         r"dropping rows without a match",
          lookup_last),
         (rf"Look up {NAME} in the column {NAME} of {_PLACE}, and leave out rows that are not found there",
          lookup_first),
