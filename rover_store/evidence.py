@@ -227,7 +227,9 @@ class _Batch:
 
     def _blob(self, data: bytes) -> str:
         name = blob_id(data)
-        return name if self._objects.exists(name) else self._add(BLOB, data)
+        if name in self.writer or self._objects.exists(name):
+            return name
+        return self.writer.add(BLOB, data, name)
 
     def _tree(self, tree: str, rollout: str) -> TreeItem:
         if tree == EMPTY_TREE:

@@ -17,7 +17,8 @@ _PAGE = 200
 class Change(NamedTuple):
     """A package (`NAME`), component (`NAME/task`) or resource (`resources/files/x`) that a commit changed.
 
-    Values are tree ids, None where it does not exist on that side. Compared with the first parent.
+    Values are tree ids, None where it does not exist on that side. Compared with the first parent. A log that is
+    narrowed to a node lists the changes at and below it.
     """
 
     node: str
@@ -77,7 +78,7 @@ def _page(
         prefix = "WITH RECURSIVE up(seq) AS (VALUES (?) UNION SELECT parent FROM parent JOIN up ON child = up.seq) "
         where, values = ["h.seq IN up"], [seq]
     rows = _select(db, prefix, where, values, wanted, before, size)
-    return [(row[0], _entry(db, row)) for row in rows]
+    return [(row[0], _entry(db, row, wanted.node)) for row in rows]
 
 
 def _select(
@@ -87,8 +88,7 @@ def _select(
     values: list[int | str] = list(start)
     source = "history h"
     if wanted.node is not None:
-        exact = not any(c in wanted.node for c in "*?[")
-        match = f"node {'=' if exact else 'GLOB'} ?"
+        match = f"node {'=' if _exact(wanted.node) else 'GLOB'} ?"
         source = f"(SELECT DISTINCT seq FROM change WHERE {match}) c JOIN history h ON h.seq = c.seq"
         values.append(wanted.node)
     for clause, value in (("h.time >= ?", wanted.since), ("h.time <= ?", wanted.until), ("h.seq < ?", before)):
@@ -99,12 +99,26 @@ def _select(
     return db.execute(f"{sql} ORDER BY h.seq DESC LIMIT ?", (*values, size)).fetchall()
 
 
-def _entry(db: sqlite3.Connection, row: tuple[int, str, str, str, int, str]) -> LogEntry:
+def _entry(db: sqlite3.Connection, row: tuple[int, str, str, str, int, str], node: str | None) -> LogEntry:
     seq, commit, tree, author, time, message = row
     parents = db.execute(
         "SELECT id FROM parent JOIN history ON history.seq = parent.parent WHERE child = ? ORDER BY position", (seq,)
     ).fetchall()
-    changes = db.execute("SELECT node, old, new FROM change WHERE seq = ? ORDER BY node", (seq,)).fetchall()
-    return LogEntry(
-        commit, tree, tuple(p for (p,) in parents), author, time, message, tuple(Change(*c) for c in changes)
-    )
+    changes = [Change(*c) for c in _changes(db, seq, node)]
+    return LogEntry(commit, tree, tuple(p for (p,) in parents), author, time, message, tuple(changes))
+
+
+def _changes(db: sqlite3.Connection, seq: int, node: str | None) -> list[tuple[str, str | None, str | None]]:
+    """What a commit changed; of a narrowed log, at and below the node: a commit may add thousands of packages."""
+    where, values = "seq = ?", [seq, node, f"{node}/*"]
+    if node is None:
+        values = [seq]
+    elif _exact(node):
+        where, values = "seq = ? AND (node = ? OR (node > ? AND node < ?))", [seq, node, f"{node}/", f"{node}0"]
+    else:
+        where += " AND (node GLOB ? OR node GLOB ?)"
+    return db.execute(f"SELECT node, old, new FROM change WHERE {where} ORDER BY node", values).fetchall()
+
+
+def _exact(node: str) -> bool:
+    return not any(c in node for c in "*?[")

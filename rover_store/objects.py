@@ -30,6 +30,7 @@ class Objects:
     def __init__(self, git: Path) -> None:
         self.git = git
         self.folder = git / "objects"
+        self._folder = str(self.folder)
         self._packs: list[Pack] = []
         self._stamp: tuple[int, ...] = ()
         self._racy = True
@@ -65,9 +66,9 @@ class Objects:
         """Whether the object is here or in an alternate."""
         if not _ID.fullmatch(object_hex):
             return False
-        return self._locate(object_hex) is not None or self._loose(object_hex).exists() or any(
-            other.exists(object_hex) for other in self.alternates
-        )
+        if self._locate(object_hex) is not None or os.path.exists(self._loose(object_hex)):
+            return True
+        return any(other.exists(object_hex) for other in self.alternates)
 
     def read_many(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         """Blobs in the order in which they lie on disk: the quick way to read many."""
@@ -136,7 +137,7 @@ class Objects:
 
     def refresh(self, *, force: bool = False) -> bool:
         """Look for packs that came or went. True if something changed."""
-        folder = self.folder / "pack"
+        folder = f"{self._folder}/pack"
         try:
             state = os.stat(folder)
         except FileNotFoundError:
@@ -153,7 +154,7 @@ class Objects:
             fresh = []
             for name in sorted(names - known.keys()):
                 try:
-                    fresh.append(Pack(folder / f"{name}.pack"))
+                    fresh.append(Pack(Path(folder, f"{name}.pack")))
                 except FileNotFoundError:  # rolled together by another process a moment ago
                     continue
             changed = bool(fresh) or len(kept) != len(known)
@@ -208,12 +209,13 @@ class Objects:
                 return None
         return None
 
-    def _loose(self, object_hex: str) -> Path:
-        return self.folder / object_hex[:2] / object_hex[2:]
+    def _loose(self, object_hex: str) -> str:
+        return f"{self._folder}/{object_hex[:2]}/{object_hex[2:]}"
 
     def _read_loose(self, object_hex: str) -> tuple[int, bytes] | None:
         try:
-            raw = zlib.decompress(self._loose(object_hex).read_bytes())
+            with open(self._loose(object_hex), "rb") as file:
+                raw = zlib.decompress(file.read())
         except FileNotFoundError:
             return None
         header, _, data = raw.partition(b"\0")

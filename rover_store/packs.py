@@ -65,9 +65,9 @@ class PackWriter:
         except ValueError:  # a name, not an id
             return False
 
-    def add(self, kind: int, data: bytes) -> str:
-        """Write one object, once, and return its id."""
-        name = object_id(kind, data)
+    def add(self, kind: int, data: bytes, known: str = "") -> str:
+        """Write one object, once, and return its id, which a caller that has it may give."""
+        name = known or object_id(kind, data)
         if bytes.fromhex(name) not in self.entries:
             self.add_record(bytes.fromhex(name), record_header(kind, len(data)) + zlib.compress(data, self._level))
         return name

@@ -64,7 +64,9 @@ class Transaction:
     def blob(self, data: bytes) -> str:
         """Store bytes and return their id. What the store has already is not written again."""
         name = blob_id(data)
-        return name if self.store.objects.exists(name) else self._writer.add(BLOB, data)
+        if name in self._writer or self.store.objects.exists(name):
+            return name
+        return self._writer.add(BLOB, data, name)
 
     def tree(self, files: Mapping[str, Content]) -> str:
         """Store a set of files (nested paths) and return the tree's id."""
