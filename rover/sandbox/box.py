@@ -38,6 +38,7 @@ class BubblewrapSandbox:
         self._env = {**ENVIRONMENT, **env}
         self._lock = threading.Lock()
         self._closed = False
+        self._start: dict[str, Entry] | None = None  # None: nothing is laid out
         self._end = weakref.finalize(self, _end, sock, pidfd, errors, os.getpid())
 
     def run(
@@ -86,7 +87,12 @@ class BubblewrapSandbox:
 
     def snapshot(self) -> Snapshot:
         answer = self._ask_or_fail({"do": "snapshot"})
-        entries = {path: Entry(*found) for path, found in sorted(answer.head["entries"].items())}
+        entries = dict(self._start or {})
+        for path in answer.head["removed"]:
+            entries.pop(path, None)
+        if changed := answer.head["entries"]:
+            entries.update((path, Entry(*found)) for path, found in changed.items())
+            entries = dict(sorted(entries.items()))
         rest, new = memoryview(answer.body), {}
         for blob, size in answer.head["new"]:
             new[blob] = bytes(rest[:size])
@@ -96,16 +102,19 @@ class BubblewrapSandbox:
     def reset(self, files: Files | None = None, *, limits: Limits | None = None) -> None:
         self._limits = limits or self._limits
         bounds = {"disk_bytes": self._limits.disk_bytes, "inodes": self._limits.inodes}
-        if files is None:
+        start = self._start if files is None else _entries(files)
+        if start is None:
+            raise SandboxError("the box has no start state: the last one could not be laid out")
+        if files is None or start == self._start:
             self._ask_or_fail({"do": "reset", **bounds})
             return
-        blobs = {path: blob_id(data) for path, data in files.items()}
-        rows = [[path, blobs[path], len(files[path])] for path in sorted(files)]
-        check_paths(files)
+        self._start = None
+        rows = [[path, entry.blob, entry.size] for path, entry in start.items()]
         missing = set(self._ask_or_fail({"do": "missing", "files": rows}).head["missing"])
-        send = {blobs[path]: files[path] for path in sorted(files) if blobs[path] in missing}
+        send = {entry.blob: files[path] for path, entry in start.items() if entry.blob in missing}
         head = {"do": "start", "files": rows, "blobs": [[blob, len(data)] for blob, data in send.items()], **bounds}
         self._ask_or_fail(head, list(send.values()))
+        self._start = start
 
     def prepare(self, modules: tuple[str, ...] = ()) -> None:
         """Start the process that calls are forked from, so that the first call finds it."""
@@ -153,6 +162,12 @@ class BubblewrapSandbox:
         if "error" in answer.head:
             raise SandboxError(f"in the box: {answer.head['error']}")
         return answer
+
+
+def _entries(files: Files) -> dict[str, Entry]:
+    """A start state as a manifest, sorted."""
+    check_paths(files)
+    return {path: Entry(blob_id(files[path]), len(files[path])) for path in sorted(files)}
 
 
 def exit_code(status: int) -> int:

@@ -270,6 +270,17 @@ def test_paths_of_a_start_state_stay_inside(box: Sandbox, path: str) -> None:
     assert contents(box) == START_IDS
 
 
+def test_a_start_state_that_cannot_be(real_runtime: Runtime) -> None:
+    box = real_runtime.open(START)
+    with pytest.raises(SandboxError, match=r"exists|directory"):
+        box.reset({"x": b"1", "x/y": b"2"})
+    with pytest.raises(SandboxError, match="no start state"):
+        box.reset()
+    box.reset(START)
+    assert contents(box) == START_IDS
+    box.close()
+
+
 # --- life and death ------------------------------------------------------------------------------------------
 def test_closed_box_refuses(runtime: Runtime) -> None:
     box = runtime.open({})

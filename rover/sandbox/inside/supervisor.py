@@ -64,9 +64,10 @@ class Supervisor:
         return {}, []
 
     def do_snapshot(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
-        entries, new, refused = self._work.snapshot()
-        head = {"entries": entries, "new": [[blob, len(data)] for blob, data in new.items()], "refused": refused}
-        return head, list(new.values())
+        changes = self._work.snapshot()
+        new = [[blob, len(data)] for blob, data in changes.new.items()]
+        head = {"entries": changes.entries, "removed": list(changes.removed), "new": new, "refused": changes.refused}
+        return head, list(changes.new.values())
 
     def do_run(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
         """Run a command; the only descriptor is its stdin."""

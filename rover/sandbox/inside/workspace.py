@@ -16,7 +16,7 @@ import os
 import shutil
 import stat
 from bisect import bisect_left
-from typing import Any
+from typing import Any, NamedTuple
 
 from rover.sandbox.inside import kernel
 from rover.sandbox.inside.confine import PRIVATE, WORK
@@ -58,13 +58,24 @@ class Workspace:
         self._write(f"{blob}.0", data)
 
     def lay_out(self, files: list[list[Any]]) -> None:
-        """Make these files the start state. The nth path with the same bytes gets its own nth copy: two paths
-        that share an inode would be one file to `mv` and `cp`."""
+        """Make these files the start state. Where that fails (a path is a file and a folder), there is none."""
         self._unmount()
         shutil.rmtree(f"{BASE}/{self._generation}", ignore_errors=True)
         self._generation += 1
+        self._base = {path: (blob, size, "file") for path, blob, size in files}
+        self._paths = sorted(self._base)
         root = f"{BASE}/{self._generation}"
         os.mkdir(root)
+        try:
+            uses = self._link(root, files)
+        except OSError:
+            shutil.rmtree(root)
+            raise
+        self._forget(uses)
+
+    def _link(self, root: str, files: list[list[Any]]) -> dict[str, int]:
+        """Fill a folder with links to blobs; gives how often each is used, less one. The nth path with the same
+        bytes gets its own nth copy: two paths that share an inode would be one file to `mv` and `cp`."""
         folders, uses = {""}, dict[str, int]()
         for path, blob, _ in files:
             folder = path.rpartition("/")[0]
@@ -81,10 +92,7 @@ class Workspace:
             os.link(f"{STORE}/{name}", f"{root}/{path}")
         for folder in sorted(folders, reverse=True):
             os.utime(f"{root}/{folder}", (EPOCH, EPOCH))
-        self._base = {path: (blob, size, "file") for path, blob, size in files}
-        self._paths = sorted(self._base)
-        self.known = {blob for _, blob, _ in files}
-        self._forget(uses)
+        return uses
 
     def reset(self, disk_bytes: int | None = None, inodes: int | None = None) -> None:
         """Put the workspace back to the start state, with new bounds where given."""
@@ -134,39 +142,50 @@ class Workspace:
             os.unlink(f"{STORE}/{name}")
 
     # --- snapshot ------------------------------------------------------------------------------------------
-    def snapshot(self) -> tuple[dict[str, Found], dict[str, bytes], dict[str, str]]:
-        """(entries, bytes of blobs that the host does not have, what was refused and why)."""
-        entries = {} if self.mode == "copy" else dict(self._base)
-        walk = _Walk(self, entries)
-        top = WORK if self.mode == "copy" else f"{LAYER}/up"
-        fd = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
+    def snapshot(self) -> Changes:
+        """What differs from the start state."""
+        changes = Changes({}, set(self._base) if self.mode == "copy" else set(), {}, {})
+        fd = os.open(WORK if self.mode == "copy" else f"{LAYER}/up", os.O_RDONLY | os.O_DIRECTORY)
         try:
-            walk.folder(fd, "")
+            _Walk(self, changes).folder(fd, "")
         finally:
             os.close(fd)
-        self.known |= set(walk.new)
-        return entries, walk.new, walk.refused
+        self.known |= set(changes.new)
+        return changes
 
     def below(self, path: str) -> list[str]:
-        """Paths of the start state in the folder `path`."""
+        """Paths of the start state that are `path` or lie in the folder `path`."""
         start = bisect_left(self._paths, f"{path}/")
         end = bisect_left(self._paths, f"{path}0")  # "0" follows "/"
-        return self._paths[start:end]
+        own = [path] if path in self._base else []
+        return own + self._paths[start:end]
+
+    @property
+    def start(self) -> dict[str, Found]:
+        return self._base
 
     @property
     def limit(self) -> int:
         return self._size[0]
 
 
+class Changes(NamedTuple):
+    """What a snapshot found: `entries` are new or changed paths, `removed` paths of the start state that are gone
+    (a path that was replaced may stand in both), `new` the bytes that the host does not have, `refused` reasons."""
+
+    entries: dict[str, Found]
+    removed: set[str]
+    new: dict[str, bytes]
+    refused: dict[str, str]
+
+
 class _Walk:
     """One pass over the changed layer, by descriptor: paths may be hostile, and links are never followed."""
 
-    def __init__(self, workspace: Workspace, entries: dict[str, Found]) -> None:
+    def __init__(self, workspace: Workspace, changes: Changes) -> None:
         self._workspace = workspace
-        self._entries = entries
+        self._changes = changes
         self._read = 0
-        self.new: dict[str, bytes] = {}
-        self.refused: dict[str, str] = {}
 
     def folder(self, fd: int, prefix: str) -> None:
         if prefix and self._workspace.mode != "copy" and _opaque(fd):
@@ -185,7 +204,8 @@ class _Walk:
     def _item(self, fd: int, raw: bytes, path: str) -> None:
         info = os.lstat(raw, dir_fd=fd)
         if stat.S_ISDIR(info.st_mode):
-            self._entries.pop(path, None)
+            if path in self._workspace.start:
+                self._changes.removed.add(path)
             inner = os.open(raw, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
             try:
                 self.folder(inner, f"{path}/")
@@ -210,18 +230,16 @@ class _Walk:
 
     def _keep(self, path: str, data: bytes, kind: str) -> None:
         blob = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
-        self._entries[path] = (blob, len(data), kind)
+        self._changes.entries[path] = (blob, len(data), kind)
         if blob not in self._workspace.known:
-            self.new[blob] = data
+            self._changes.new[blob] = data
 
     def _refuse(self, path: str, reason: str) -> None:
-        self.refused[path] = reason
+        self._changes.refused[path] = reason
 
     def _remove(self, path: str) -> None:
-        self._entries.pop(path, None)
         if self._workspace.mode != "copy":
-            for inner in self._workspace.below(path):
-                self._entries.pop(inner, None)
+            self._changes.removed.update(self._workspace.below(path))
 
 
 def overlay(lower: str, layer: str, target: str) -> None:
