@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from rover.cli.output import Json, Seed, note, print_json, table
+from rover.cli.output import Json, Seed, note, print_json
 from rover.cli.stores import command_line, open_store
 
 
@@ -34,7 +34,8 @@ def command(
         if as_json:
             print_json([{"kind": k.kind, "summary": k.summary, "repair": k.repair} for k in found])
         else:
-            print(table([(k.kind, k.summary, k.repair) for k in found], ("kind", "what it breaks", "right repair")))
+            for one in found:
+                print(f"{one.kind}\n    {one.summary}\n    right repair: {one.repair}")
         return
     if not package or not kind:
         raise UsageError("name a package and a kind of defect", hint="`rover inject --list` shows the kinds")

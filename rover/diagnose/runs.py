@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rover.diagnose.demands import asked
 from rover.diagnose.restate import missing, restated
+from rover.harness.tools.specs import TOOLS
 from rover.rollout.env import Env, env_from_files
 from rover_store.errors import SandboxError
 from rover_store.ids import digest
@@ -75,13 +76,11 @@ class Runs:
         return self._solve("demonstrator", GENEROUS)
 
     @cached_property
-    def mended(self) -> Run | None:
-        """The demonstrator where the request states every value it should and H offers every tool.
+    def mended(self) -> tuple[Run, ...]:
+        """Both solvers where the request states every value it should and H offers every tool.
 
         What a run of this kind uses and the package does not offer is missing, whatever else is wrong too.
         """
-        from rover.harness.tools import TOOLS
-
         env = self.ctx.env
         text = restated(env.instruction, env.contract, missing(env.instruction, env.contract))
         harness = env.harness.model_copy(update={"tools": tuple(TOOLS), "budget": GENEROUS})
@@ -90,7 +89,9 @@ class Runs:
             "task/instruction.md": text.encode(),
             "harness/harness.json": harness.dump(),
         }
-        return self._solve("demonstrator", env=env_from_files(files, env.resources))
+        whole = env_from_files(files, env.resources)
+        made = (self._solve("demonstrator", env=whole), self._solve("alternative", env=whole))
+        return tuple(run for run in made if run is not None)
 
     @cached_property
     def alternative(self) -> Run | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from packages import ORDERS, runtime, summary_package, summary_resources
 
 from rover.diagnose.demands import asked, columns_of, contract_sources, keyed, states, states_given
 from rover.diagnose.diagnosis import agent_failures, diagnose, explained, suspects
@@ -15,7 +16,6 @@ from rover.diagnose.registry import probe, probes, still_there
 from rover.diagnose.restate import missing, restated, words
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env, env_from_files, tree_of
-from rover.sandbox.local import LocalRuntime
 from rover_store.errors import NotFound
 from rover_store.records import (
     Budget,
@@ -36,15 +36,16 @@ from rover_store.records import (
 )
 from rover_store.records.contract import Answer, EditRule, ProtectedRule, RowsRule
 from rover_store.records.query import Filter
-from tests.packages import ORDERS, summary_package, summary_resources
 
 Files = dict[str, bytes]
 
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    with Engine(LocalRuntime()) as made:
+    box = runtime()
+    with Engine(box) as made:
         yield made
+    box.close()
 
 
 def env_of(changes: dict[str, bytes | None] | None = None, resources: dict[str, Files] | None = None) -> Env:

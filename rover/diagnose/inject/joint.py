@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rover.diagnose.inject.context import told, with_file, worth_telling
+from rover.diagnose.inject.context import copied, told, with_file, worth_telling
 from rover.diagnose.inject.harness import ToolRemoved
-from rover.diagnose.inject.protocol import Damage, Unfit, rng_for
+from rover.diagnose.inject.protocol import Damage, rng_for
 from rover.diagnose.inject.task import MissingGiven
-from rover.diagnose.inject.verifier import about_content, rewritten
+from rover.diagnose.inject.verifier import about_content, exists, rewritten
 from rover.rollout.env import Env
 from rover_store.ids import ComponentName
 from rover_store.records import Anchor, Criterion
@@ -30,17 +30,18 @@ class LeakAndLax:
 
     def inject(self, env: Env, seed: int) -> Damage:
         rng = rng_for(self.kind, seed)
+        criteria = about_content(env, self.kind)
         anchors = worth_telling(env)
         if not anchors:
-            raise Unfit(self.kind, "no anchor holds figures")
+            leak = copied(env, rng, self.kind)
+            return leak.and_then(rewritten(env, criteria, exists, "accepts whatever is there"))
         anchor = rng.choice(anchors)
         leak = with_file(env, f"{rng.choice(('notes', 'handover', 'draft'))}.txt", told(anchor))
 
         def body(criterion: Criterion, path: str) -> str:
             return _HOLDS.format(path=path, words=_words(anchor))
 
-        lax = rewritten(env, about_content(env, self.kind), body, "accepts any text that holds the figures")
-        return leak.and_then(lax)
+        return leak.and_then(rewritten(env, criteria, body, "accepts any text that holds one of the figures"))
 
 
 _HOLDS = """    found = ev.end({path!r})

@@ -126,7 +126,7 @@ class FlakyVerifier:
 
 
 # --- check sources ---------------------------------------------------------------------------------------
-def _exists(criterion: Criterion, path: str) -> str:
+def exists(criterion: Criterion, path: str) -> str:
     return f'    return (1.0, "there") if ev.end({path!r}).is_file() else (0.0, "missing")\n'
 
 
@@ -142,7 +142,7 @@ def _by_chance(criterion: Criterion, path: str) -> str:
     )
 
 
-_LAX = (_exists, _any_size)
+_LAX = (exists, _any_size)
 _STRICT = """    import hashlib
 
     found = ev.end({path!r})

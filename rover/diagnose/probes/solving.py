@@ -73,19 +73,20 @@ class Replay:
 
 
 class NeededTools:
-    """The tools that the demonstrator uses, once nothing else is in its way, are offered."""
+    """The tools that the family's solvers use, once nothing else is in their way, are offered.
+
+    Both solvers count: the second one gives the verifier's alternative state.
+    """
 
     name = "needed_tools"
     cost = 2
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
-        run = ctx.runs.demonstrator
-        if run is None or (run.end == "completed" and run.verdict.outcome != "infra_error"):
+        tried = [r for r in (ctx.runs.demonstrator, ctx.runs.alternative) if r is not None]
+        if all(r.end != "policy_error" for r in tried):
             return ()
         whole = ctx.runs.mended
-        if whole is None:
-            return ()
-        used = dict.fromkeys(c.tool for t in whole.result.trajectory.turns for c in t.calls)
+        used = dict.fromkeys(c.tool for run in whole for t in run.result.trajectory.turns for c in t.calls)
         lacking = [tool for tool in used if tool not in ctx.env.harness.tools]
         if not lacking:
             return ()
@@ -93,9 +94,9 @@ class NeededTools:
             Finding(
                 probe=self.name,
                 kind="tool_removed",
-                message=f"the demonstrator needs {', '.join(lacking)}, which the harness does not offer",
+                message=f"solvers of the task need {', '.join(lacking)}, which the harness does not offer",
                 components=("harness",),
-                evidence=(run.id, whole.id),
+                evidence=(*(r.id for r in tried), *(r.id for r in whole)),
                 details={"subject": ",".join(lacking), "tools": lacking},
             ),
         )

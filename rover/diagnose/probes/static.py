@@ -10,7 +10,7 @@ import re
 
 from rover.diagnose.demands import contract_sources, states, states_given
 from rover.diagnose.protocol import ProbeContext
-from rover_store.records import Deliverable, Finding
+from rover_store.records import Deliverable, Finding, GivenValue
 from rover_store.records.contract import CiteRule, ProtectedRule
 
 _WORD_FILE = re.compile(r"(?<![\w/.-])[\w][\w./-]*\.(?:csv|tsv|xlsx|jsonl|json|md|txt)(?!\w)")
@@ -58,7 +58,7 @@ class Givens:
                 Finding(
                     probe=self.name,
                     kind="missing_given",
-                    message=f"{where} does not state {given.meaning or given.name}, which the contract needs",
+                    message=f"{where} does not state a value that the contract needs: {_named(given)}",
                     components=("task",) if given.stated_in == "instruction" else ("context", "task"),
                     evidence=("task/contract.json", "task/instruction.md"),
                     details={"subject": given.name, "value": given.value, "stated_in": given.stated_in},
@@ -307,6 +307,10 @@ class Edges:
 def named_files(text: str) -> tuple[str, ...]:
     """File names in a text, in order, each once."""
     return tuple(dict.fromkeys(_WORD_FILE.findall(text)))
+
+
+def _named(given: GivenValue) -> str:
+    return f"{given.name} ({given.meaning})" if given.meaning else given.name
 
 
 def _known(ctx: ProbeContext, name: str) -> bool:
