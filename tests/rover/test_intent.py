@@ -18,8 +18,8 @@ from rover_store.records import Admission, Contract, GivenValue, Package
 def env(**changed: bytes) -> Env:
     """The hand-made package with some files of its task or verifier changed."""
     files = dict(summary_package())
-    names = {"instruction": "task/instruction.md", "contract": "task/contract.json", "verifier": "verifier/verifier.json"}
-    files.update({names[name]: data for name, data in changed.items()})
+    places = {"instruction": "task/instruction.md", "contract": "task/contract.json"}
+    files.update({places.get(name, f"{name}/{name}.json"): data for name, data in changed.items()})
     return env_from_files(files, summary_resources())
 
 
@@ -113,7 +113,8 @@ def test_the_value_of_a_given_stays() -> None:
 
 def test_the_request() -> None:
     text = env().instruction
-    assert any("no longer names report.csv" in d for d in differences(INTENT, env(instruction=b"Summarise orders.csv.")))
+    silent = differences(INTENT, env(instruction=b"Summarise orders.csv."))
+    assert any("no longer names report.csv" in d for d in silent)
     extra = text + "\nAlso write `summary.json` with 17 rows.\n"
     found = differences(INTENT, env(instruction=extra.encode()))
     assert {"the request newly says 'summary.json'", "the request newly says '17'"} <= set(found)

@@ -27,8 +27,9 @@ def siblings_hold(trial: Trial, parent: Parent) -> GateResult:
 def _regressions(trial: Trial, before: Env, after: Env) -> Iterator[str]:
     yield from unsound(trial.replay.engine, after, trial.seed)
     ran, reused = trial.replay.ran, trial.replay.reused
-    cast = actors(after, before)
-    old = trial.replay.play(before, actors(before, before))
+    models = [actor.policy for actor in trial.cast if actor.kind == "model"]
+    cast = actors(after, before, models)
+    old = trial.replay.play(before, actors(before, before, models))
     new = {(r.actor.policy.id, r.k): r for r in trial.replay.play(after, cast)}
     trial.ran += trial.replay.ran - ran
     trial.reused += trial.replay.reused - reused
