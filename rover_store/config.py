@@ -20,7 +20,6 @@ class Config(NamedTuple):
     """Settings of a store."""
 
     format: int = FORMAT
-    index_url: str = ""  # SQLAlchemy URL of the index; empty for .rover/index.db
 
 
 def find(folder: Path | None) -> Path:
@@ -70,5 +69,4 @@ def read(root: Path) -> Config:
     if version > FORMAT:
         message = f"{file}: format: {version} was written by a newer rover; this one reads {FORMAT}"
         raise StoreError(message, hint="pip install --upgrade workrover")
-    index = values.get("index", {})
-    return Config(version, str(index.get("url", "")) if isinstance(index, dict) else "")
+    return Config(version)

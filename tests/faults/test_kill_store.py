@@ -186,3 +186,38 @@ def test_evidence_put_is_durable(tmp_path: Path) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
     assert store.evidence.get_rollout(rollout_id(trajectory)) == trajectory
+
+
+FULL = """
+import os, resource, signal, sys
+from pathlib import Path
+from rover_store.store import Store
+
+store = Store.open(Path(sys.argv[1]), clock=lambda: 1_700_000_000)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+try:
+    with store.write("big") as tx:
+        tx.set_package("one", tx.tree({"big": os.urandom(200_000)}))
+        tx.commit("Big")
+except OSError as error:
+    print(error.strerror)
+else:
+    print("done")
+"""
+
+
+def test_a_disk_that_refuses_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    """A limit on the size of files stands for a full disk: the pack, its index, and the index database hit it."""
+    store = new_store(tmp_path)
+    head = add(store, "one")
+    for limit in (100_000, 200_100, 20, 0):
+        arguments = [sys.executable, "-c", FULL, str(tmp_path), str(limit)]
+        done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+        assert (done.stdout, done.stderr) == ("File too large\n", "")
+        assert store.resolve() == head
+        assert len(store.op_log()) == 1
+        assert store.fsck() == []
+    assert not list((store.git / "objects/pack").glob("tmp_*"))
+    edit(store, "one", {"n": b"1"})
+    assert len(list(store.log())) == 2
