@@ -12,6 +12,7 @@ from rover.cli.stores import command_line, open_store
 
 if TYPE_CHECKING:
     from rover.ops.repair import RepairReport
+    from rover.policy.protocol import Policy
     from rover_store.records import Candidate, Repair
 
 
@@ -26,6 +27,9 @@ def command(
         [], "--propose", metavar="COMPONENT=DIR", help="A replacement by hand; may be given for each component."
     ),
     from_rev: str = typer.Option("", "--from", metavar="REV", help="Propose the components of an earlier revision."),
+    policy: list[str] = typer.Option(
+        [], "--policy", help="A model to replay as well, such as openai:NAME; see `rover help policies`."
+    ),
     seeds: int = typer.Option(1, "-k", "--seeds", min=1, max=64, help="Rollouts of each policy for each candidate."),
     workers: int = Workers,
     seed: int = Seed,
@@ -52,6 +56,7 @@ def command(
         from_rev=from_rev,
         seed=seed,
         seeds=seeds,
+        models=_models(policy),
         command=command_line(),
     )
     with progress("repair") as bar:
@@ -69,6 +74,15 @@ def command(
     selected = report.repair.selected is not None and report.repair.outcome == "dry_run"
     if not report.promoted and not selected:
         raise typer.Exit(1)
+
+
+def _models(specs: list[str]) -> list[Policy]:
+    import os
+
+    from rover.policy.registry import get_policy
+
+    server, key = os.environ.get("OPENAI_BASE_URL", ""), os.environ.get("OPENAI_API_KEY", "")
+    return [get_policy(spec, server=server, key=key) for spec in specs]
 
 
 def _folders(propose: list[str]) -> dict[str, Path]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rover.construct.rebuild import rebuild_verifier
 from rover.diagnose.diagnosis import diagnose
-from rover.diagnose.protocol import ProbeContext
+from rover.diagnose.protocol import ProbeContext, Recorded
 from rover.ops.diagnose import recorded
 from rover.policy.protocol import Policy
 from rover.repair import fcr
@@ -34,7 +34,7 @@ from rover.rollout.engine import Engine
 from rover.rollout.env import Env, load_env, reference_state, tree_of
 from rover_store.errors import LostRace, PackageError, UsageError
 from rover_store.ids import BIT, ComponentName
-from rover_store.records import Diagnosis, Repair
+from rover_store.records import Diagnosis, Repair, Trajectory
 
 if TYPE_CHECKING:
     from rover.sandbox.protocol import Runtime
@@ -138,7 +138,7 @@ class _Session:
             seed=self.request.seed,
             seeds=self.request.seeds,
             models=self.request.models,
-            recorded=[r.trajectory for r in recorded(self.store, self.env) if r.trajectory.end == "completed"],
+            recorded=() if self.request.models else worth_replaying(recorded(self.store, self.env)),
             progress=self.progress,
         )
         try:
@@ -161,9 +161,8 @@ class _Session:
     # --- the steps ---------------------------------------------------------------------------------------
     def _diagnose(self) -> Diagnosis:
         resources = self.store.resources(self.commit)
-        return diagnose(
-            ProbeContext(self.env, self.engine, self.request.seed, resources, recorded(self.store, self.env)), progress=self.progress
-        )
+        known = recorded(self.store, self.env)
+        return diagnose(ProbeContext(self.env, self.engine, self.request.seed, resources, known), progress=self.progress)
 
     def _intent(self) -> Intent:
         admitted = last_admitted(envs(self.store, self.env.package, self.commit))
@@ -198,6 +197,13 @@ class _Session:
     def _tell(self, text: str) -> None:
         if self.progress is not None:
             self.progress(text)
+
+
+def worth_replaying(found: Sequence[Recorded]) -> list[Trajectory]:
+    """Recorded rollouts of models and people that ended by themselves: no attacker's, and no replay of one."""
+    ours = ("null:", "replay:", "solver:")
+    ended = [r.trajectory for r in found if r.trajectory.end == "completed"]
+    return [t for t in ended if not t.key.policy.startswith(ours)]
 
 
 def opinions(engine: Engine, env: Env) -> tuple[Opinion | None, Opinion | None]:

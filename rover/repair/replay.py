@@ -88,7 +88,7 @@ def solvers(family: Family) -> list[Actor]:
     plans = {"demonstrator": family.demonstrator(), "alternative": family.alternative()}
     careful = [Actor(solver(family, role), "solver") for role in plans]
     slips = [
-        Actor(SolverPolicy(family.name, role, plans[role], Slip(kind)), "slip")  # type: ignore[arg-type]
+        Actor(SolverPolicy(family.name, role, plans[role], Slip(kind), version=family.version), "slip")  # type: ignore[arg-type]
         for role, kind in SLIPS
     ]
     return careful + slips
