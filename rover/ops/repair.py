@@ -162,7 +162,8 @@ class _Session:
     def _diagnose(self) -> Diagnosis:
         resources = self.store.resources(self.commit)
         known = recorded(self.store, self.env)
-        return diagnose(ProbeContext(self.env, self.engine, self.request.seed, resources, known), progress=self.progress)
+        ctx = ProbeContext(self.env, self.engine, self.request.seed, resources, known)
+        return diagnose(ctx, progress=self.progress)
 
     def _intent(self) -> Intent:
         admitted = last_admitted(envs(self.store, self.env.package, self.commit))
