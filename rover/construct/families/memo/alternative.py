@@ -90,7 +90,7 @@ def understand(instruction: str) -> dict[str, Any]:
     task: dict[str, Any] = {"figures": [], "output": ""}
     for clause in outline(instruction):
         if "memo" in clause.text.lower() and "⟨V" not in clause.text:
-            task["output"] = clause.own_names()[0]
+            task["output"] = next((n for n in clause.own_names() if n.endswith((".md", ".txt"))), "")
         elif re.match(r"(?:State|Under|The figure) ⟨V", clause.text):
             task["figures"].append(_figure(clause))
         else:

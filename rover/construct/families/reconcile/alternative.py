@@ -83,7 +83,10 @@ def understand(instruction: str) -> dict[str, Any]:
 def _take(clause: Clause, task: dict[str, Any]) -> None:
     text, low = clause.text, clause.text.lower()
     if "json object" in low:
-        task["output"] = clause.own_names()[0]
+        first = clause.own_names()[0]
+        if not first.endswith(".json"):
+            raise PolicyFailure(f"the request names no file for the findings: {text}")
+        task["output"] = first
     elif "detail row" in low and ("match" in low or "equals its" in low):
         _lookup(clause, task)
     elif "detail rows count where" in low or "only the detail rows where" in low:
