@@ -124,6 +124,10 @@ class BubblewrapSandbox:
         """Seconds of processor time that everything in the box has used so far."""
         return float(self._ask_or_fail({"do": "usage"}).head["cpu_s"])
 
+    def descriptors(self) -> int:
+        """How many descriptors the box's own processes have open."""
+        return int(self._ask_or_fail({"do": "usage"}).head["descriptors"])
+
     def close(self) -> None:
         self._closed = True
         self._end()

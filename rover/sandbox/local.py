@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,7 @@ class LocalSandbox:
         self._start: Files = {}
         self._known: set[str] = set()
         self._closed = False
+        self._end = weakref.finalize(self, _remove, self._folder)
         self.reset(files)
 
     def run(
@@ -138,7 +140,7 @@ class LocalSandbox:
 
     def close(self) -> None:
         self._closed = True
-        _remove(self._folder)
+        self._end()
 
     def _execute(
         self, argv: list[str], stdin: bytes, env: dict[str, str], limits: Limits, keep: int = -1

@@ -14,6 +14,7 @@ import pytest
 from boxes import START
 
 from rover.sandbox import runtime_id
+from rover.sandbox.box import BubblewrapSandbox
 from rover.sandbox.pool import Pool
 from rover.sandbox.protocol import Completed, Runtime, Sandbox
 from rover.sandbox.registry import kinds, make_runtime
@@ -355,6 +356,40 @@ def test_local_is_only_had_by_name() -> None:
         make_runtime("nothing")
 
 
+def test_nothing_is_left_open(runtime: Runtime) -> None:
+    runtime.open({}).close()
+    before = sorted(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        box = runtime.open({"a": b"1"})
+        box.run(["cat"], stdin=b"x")
+        box.run(["sleep", "9"], limits=Limits(wall_s=0.05))
+        box.call("os:listdir", "nowhere")
+        box.snapshot()
+        box.close()
+    assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+def test_nothing_is_left_open_in_the_box(real_runtime: Runtime) -> None:
+    """A box that lives for long keeps as many descriptors as at first."""
+    box = real_runtime.open({"a": b"1"})
+    if not isinstance(box, BubblewrapSandbox):
+        pytest.skip("this kind does not tell")
+    counts = []
+    for _ in range(2):
+        for _ in range(5):
+            box.run(["cat"], stdin=b"x")
+            box.run([])
+            box.run(["yes"], limits=Limits(output_bytes=10))
+            box.call("os:_exit", 1)
+            box.call("builtins:print", "x" * 1000, limits=Limits(output_bytes=10))
+            box.snapshot()
+            box.reset({"a": b"2"})
+            box.reset({"a": b"1"})
+        counts.append(box.descriptors())
+    assert counts[0] == counts[1]
+    box.close()
+
+
 def test_a_forked_process_does_not_end_the_boxes_of_its_parent(real_runtime: Runtime) -> None:
     code = (
         "import os, sys; from boxes import make; r = make(sys.argv[1]); b = r.open({'a': b'1'})\n"
@@ -362,7 +397,8 @@ def test_a_forked_process_does_not_end_the_boxes_of_its_parent(real_runtime: Run
         "if pid == 0: b.close(); r.close(); sys.exit(0)\n"
         "os.waitpid(pid, 0); print(b.run(['cat', 'a']).stdout); b.close(); r.close()"
     )
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    tests = str(Path(__file__).parent.parent)
+    env = {**os.environ, "PYTHONPATH": f"{tests}:{os.environ.get('PYTHONPATH', '')}"}
     done = subprocess.run([sys.executable, "-c", code, "bubblewrap"], capture_output=True, env=env, check=True)
     assert done.stdout == b"b'1'\n"
 

@@ -119,12 +119,13 @@ class Supervisor:
         return {}, []
 
     def do_usage(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
-        """Processor time of the whole box so far, in seconds: this process, the warm ones, all that has ended."""
+        """Of this process, the warm ones and all that has ended: processor time in seconds; descriptors open."""
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         total = sum(u.ru_utime + u.ru_stime for u in used)
         for _, pid in self._zygotes.values():
             total += processor_time(pid)
-        return {"cpu_s": total}, []
+        fds = [len(os.listdir(f"/proc/{pid}/fd")) for pid in ("self", *(pid for _, pid in self._zygotes.values()))]
+        return {"cpu_s": total, "descriptors": sum(fds)}, []
 
     def _watch(self, pidfd: int, pipes: list[int], limits: dict[str, Any]) -> Watch:
         ours = {os.getpid(), *(pid for _, pid in self._zygotes.values())}
