@@ -131,6 +131,11 @@ def run(argv: Sequence[str] | None = None) -> int:
         return 0
     except OSError as error:
         return _fail(f"{error.filename or 'system'}: {error.strerror or error}", 3)
+    except Exception as error:  # a fault of rover's own: still one line and an exit code
+        if os.environ.get("ROVER_DEBUG"):
+            raise
+        what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        return _fail(f"internal error: {what}", 3, "this is a bug of rover; ROVER_DEBUG=1 shows where")
 
 
 def _fail(message: str, code: int, hint: str = "") -> int:
