@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -83,14 +84,20 @@ def _policy(
     return f"openai:{name or model}", options
 
 
+def _why(reason: str) -> str:
+    """A reason short enough for a table, without the score, which has a column; `rover show` has all of it."""
+    short = re.sub(r"\d\.\d\d of the weight \(a pass needs \d\.\d\d\); ", "", reason)
+    return short if len(short) <= 90 else f"{short[:89]}…"
+
+
 def _report(rows: Sequence[Ran], as_json: bool) -> None:
     if not as_json and rows:
         cells = [
             (r.package, r.attempt + 1, r.outcome, "" if r.score is None else f"{r.score:.2f}", r.rollout[:10],
-             "reused" if r.reused else "run", "" if r.outcome == "passed" else r.reason)
+             "reused" if r.reused else "run", "" if r.outcome == "passed" else _why(r.reason))
             for r in rows
         ]  # fmt: skip
-        print(table(cells, ("package", "k", "outcome", "score", "rollout", "", "reason"), right=(1, 3)))
+        print(table(cells, ("package", "k", "outcome", "score", "rollout", "by", "reason"), right=(1, 3)))
     reused = sum(r.reused for r in rows)
     counts = {o: sum(r.outcome == o for r in rows) for o in dict.fromkeys(r.outcome for r in rows)}
     said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())

@@ -9,7 +9,7 @@ from typing import Any
 from rover.policy.reach import Seen
 
 #: a deliverable is filled up to so many rows or values
-MAX_ROWS = 2000
+MAX_ROWS = 1000
 MAX_TEXT = 50_000
 
 _NAMED = re.compile(r"`([^`\n]{1,60})`")

@@ -20,7 +20,9 @@ Step = Generator[tuple[ToolCall, ...], tuple[Call, ...], None]
 
 TABLES = (".csv", ".tsv", ".xlsx", ".json", ".jsonl")
 MAX_FILES = 200
-MAX_ROWS = 2000
+#: characters of a command that still fits into one argument
+MAX_COMMAND = 100_000
+MAX_ROWS = 1000
 
 
 @dataclass(slots=True)
@@ -102,10 +104,12 @@ class Reach:
         """Write texts by whatever tool writes."""
         if not files:
             return
-        if self.view.offers("write_file"):
+        scripts = [_here(path, text) for path, text in files.items()]
+        short = len(files) > 2 and sum(map(len, scripts)) < MAX_COMMAND
+        if self.view.offers("shell") and (short or not self.view.offers("write_file")):
+            yield tuple(self.call("shell", command=c) for c in (["; ".join(scripts)] if short else scripts))
+        elif self.view.offers("write_file"):
             yield tuple(self.call("write_file", path=p, content=text) for p, text in files.items())
-        elif self.view.offers("shell"):
-            yield tuple(self.call("shell", command=_here(path, text)) for path, text in files.items())
         elif self.view.offers("write_table"):
             yield tuple(self.call("write_table", path=p, columns=[t or "x"], rows=[]) for p, t in files.items())
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any, TypeVar
 
 from rover.harness.loop import Job, Played, Stopped, play
@@ -225,12 +226,28 @@ class Engine:
 
         `fresh` grades again though the verdict is known: a verifier may be fickle.
         """
-        rollout = grading.state_id(env, tree_of(end), final_message)
-        key = (rollout, env.verifier_id)
-        if fresh or key not in self._states:
-            graded = Graded(env.start, end, final_message)
-            self._states[key] = self._judge(env, rollout=rollout, graded=graded)
-        return self._states[key]
+        if fresh:
+            self._states.pop((grading.state_id(env, tree_of(end), final_message), env.verifier_id), None)
+        return self.grade_states([(env, end, final_message)])[0]
+
+    def grade_states(self, states: Sequence[tuple[Env, Files, str]], stop: Stop | None = None) -> list[Verdict]:
+        """Verdicts of many bare end states with their last messages, in order, on all workers."""
+        keys = [(grading.state_id(env, tree_of(end), said), env.verifier_id) for env, end, said in states]
+        new = {key: state for key, state in zip(keys, states, strict=True) if key not in self._states}
+        found = dict(self._states)
+
+        def judge(key: tuple[str, str]) -> Verdict:
+            env, end, said = new[key]
+            return self._judge(env, rollout=key[0], graded=Graded(env.start, end, said))
+
+        def finish(number: int, verdict: Verdict) -> None:
+            key = list(new)[number]
+            found[key] = verdict
+            if verdict.outcome != "infra_error":
+                self._states[key] = verdict
+
+        self._each([partial(judge, key) for key in new], finish, stop)
+        return [found[key] for key in keys]
 
     def _judge(self, env: Env, rollout: str, graded: Graded) -> Verdict:
         """Grade; a crash of the verifier or the box is tried once more in another box."""

@@ -23,12 +23,15 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 CELL_CHARACTERS = 32_767
 
 
-def load(path: str, data: bytes, *, values: bool = False) -> Workbook:
-    """The workbook. ToolError where it cannot be read (damaged, with a password, not a workbook)."""
+def load(path: str, data: bytes, *, values: bool = False, stream: bool = False) -> Workbook:
+    """The workbook: with what formulas gave (`values`), or rows alone in half the time (`stream`).
+
+    ToolError where it cannot be read (damaged, with a password, not a workbook).
+    """
     from openpyxl import load_workbook
 
     try:
-        return load_workbook(io.BytesIO(data), data_only=values)
+        return load_workbook(io.BytesIO(data), data_only=values, read_only=stream)
     except Exception as error:  # openpyxl raises whatever its parsers do
         kind = "it has a password" if data[:8] == b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" else str(error).split("\n")[0]
         raise ToolError(f"{path}: cannot be read as a workbook: {kind[:150]}") from None
@@ -72,14 +75,16 @@ def overview(path: str, data: bytes) -> list[dict[str, Any]]:
 
 def table(path: str, data: bytes, sheet: str | None) -> tuple[list[str], list[list[Any]]]:
     """Header and rows of a sheet: values (what formulas last gave), without rows that are empty."""
-    found = sheet_of(path, load(path, data, values=True), sheet)
-    first, header, place = _layout(found)
-    if not first:
-        return [], []
-    rows = []
-    for cells in found.iter_rows(min_row=first + 1, values_only=True):
-        if any(cell is not None for cell in cells):
-            rows.append([plain(cells[at]) if at < len(cells) else None for at in place])
+    book = load(path, data, values=True, stream=True)
+    found = sheet_of(path, book, sheet)
+    if hasattr(found, "reset_dimensions"):
+        found.reset_dimensions()  # what a workbook says of its size may be wrong
+    filled = (cells for cells in found.iter_rows(values_only=True) if any(cell is not None for cell in cells))
+    first = next(filled, ())
+    place = [at for at, cell in enumerate(first) if cell is not None]
+    header = [str(plain(first[at])) for at in place]
+    rows = [[plain(cells[at]) if at < len(cells) else None for at in place] for cells in filled]
+    book.close()
     return header, rows
 
 
