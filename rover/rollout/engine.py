@@ -21,6 +21,7 @@ from rover.harness.tools.specs import offered
 from rover.policy.protocol import Session
 from rover.rollout import grading
 from rover.rollout.env import Env, tree_of
+from rover.rollout.keeper import Blobs, Keeper, start_blobs
 from rover.rollout.records import (
     EndState,
     Evidence,
@@ -34,14 +35,10 @@ from rover.sandbox.pool import Pool
 from rover.sandbox.protocol import CallResult, Files, Runtime
 from rover.verify.grade import Graded, grade
 from rover_store.errors import SandboxError
-from rover_store.evidence import Recorded
 from rover_store.records import Trajectory, Verdict
 
 T = TypeVar("T")
 Stop = Callable[[], bool]
-
-#: finished work is put into the evidence after so many pieces, or so many seconds
-BATCH, BATCH_SECONDS = 16, 2.0
 
 
 class Engine:
@@ -120,7 +117,7 @@ class Engine:
             shared.setdefault(key, {}).setdefault(request.env.verifier_id, request)
         order = list(shared)
         done: dict[str, tuple[RolloutResult, dict[str, Verdict]]] = {}
-        with _Keeper(self.evidence, self._clock, self._kept) as keeper:
+        with Keeper(self.evidence, self._clock, self._kept) as keeper:
 
             def finish(number: int, found: tuple[RolloutResult, dict[str, Verdict]]) -> None:
                 result, verdicts = done[order[number]] = found
@@ -133,7 +130,7 @@ class Engine:
         return [(done[key][0], done[key][1].get(r.env.verifier_id)) for key, r in zip(ids, requests, strict=True)]
 
     def _one(
-        self, key: str, requests: list[RolloutRequest], graded: bool, keeper: _Keeper
+        self, key: str, requests: list[RolloutRequest], graded: bool, keeper: Keeper
     ) -> tuple[RolloutResult, dict[str, Verdict]]:
         """One rollout, from the evidence or by running it, and the verdict of each verifier where one is wanted."""
         env = requests[0].env
@@ -142,7 +139,7 @@ class Engine:
             result = RolloutResult(key, known, self._end_of(known), True)
         else:
             played = self._play(env, requests[0])
-            blobs = _Both(played.blobs, _by_id(env))
+            blobs = Blobs(played.blobs, start_blobs(env))
             result = RolloutResult(key, played.trajectory, EndState(played.end, blobs.read), False)
             if played.trajectory.end != "infra_error":
                 keeper.rollout(played, blobs)
@@ -200,12 +197,12 @@ class Engine:
         """A verdict for each pair, in order; from the evidence where it holds one."""
         todo = list(pairs)
         done: dict[int, Verdict] = {}
-        with _Keeper(self.evidence, self._clock, self._kept) as keeper:
+        with Keeper(self.evidence, self._clock, self._kept) as keeper:
             work = [lambda r=result, e=env: self._verdict(r, e, keeper) for result, env in todo]
             self._each(work, done.__setitem__, stop)
         return [done[number] for number in range(len(todo))]
 
-    def _verdict(self, result: RolloutResult, env: Env, keeper: _Keeper) -> Verdict:
+    def _verdict(self, result: RolloutResult, env: Env, keeper: Keeper) -> Verdict:
         spoilt = grading.verdict_without_grading(result, env, self.runtime_id)
         if spoilt is not None:
             return spoilt
@@ -312,70 +309,6 @@ class Engine:
         self._boxes.close()
         wait(running)
         self._boxes = Pool(self.runtime, self.workers)
-
-
-class _Keeper:
-    """Gathers finished work and puts it into the evidence in batches, the last one when the block ends.
-
-    `kept` are ids of blobs that were put before: they need not be handed in again.
-    """
-
-    def __init__(self, evidence: Evidence, clock: Callable[[], float], kept: set[str]) -> None:
-        self._evidence = evidence
-        self._clock = clock
-        self._kept = kept
-        self._lock = threading.Lock()
-        self._rollouts: list[Recorded] = []
-        self._verdicts: list[Verdict] = []
-        self._last = clock()
-
-    def __enter__(self) -> _Keeper:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._put()
-
-    def rollout(self, played: Played, blobs: _Both) -> None:
-        ids = {item.id for manifest in played.trees.values() for item in manifest.values()}
-        with self._lock:
-            new = {i: blobs.read(i) for i in sorted(ids - self._kept)}
-            self._rollouts.append(Recorded(played.trajectory, new, played.trees))
-            self._maybe_put()
-
-    def verdict(self, verdict: Verdict) -> None:
-        with self._lock:
-            self._verdicts.append(verdict)
-            self._maybe_put()
-
-    def _maybe_put(self) -> None:
-        many = len(self._rollouts) + len(self._verdicts) >= BATCH
-        if many or self._clock() - self._last > BATCH_SECONDS:
-            self._put()
-
-    def _put(self) -> None:
-        rollouts, verdicts = self._rollouts, self._verdicts
-        self._rollouts, self._verdicts = [], []
-        if rollouts or verdicts:
-            self._evidence.put(rollouts, verdicts)
-            self._kept.update(*(recorded.blobs for recorded in rollouts))
-        self._last = self._clock()
-
-
-class _Both:
-    """Blobs of two mappings."""
-
-    def __init__(self, first: Mapping[str, bytes], second: Mapping[str, bytes]) -> None:
-        self._first = first
-        self._second = second
-
-    def read(self, blob: str) -> bytes:
-        return self._first[blob] if blob in self._first else self._second[blob]
-
-
-def _by_id(env: Env) -> dict[str, bytes]:
-    manifest = of_files(env.start)
-    return {manifest[path].id: data for path, data in env.start.items()}
 
 
 def _unplayed(job: Job, error: SandboxError) -> Played:
