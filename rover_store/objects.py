@@ -197,17 +197,23 @@ class Objects:
 
     def _locate(self, object_hex: str) -> tuple[Pack, int] | None:
         name = bytes.fromhex(object_hex)
-        for attempt in range(2):
+        for _ in range(3):
             packs = self._packs
             for i, pack in enumerate(packs):
                 offset = pack.find(name)
                 if offset is not None:
                     if i > 3:  # what was hit last is likely hit next
-                        self._packs = [pack, *(p for p in packs if p is not pack)]
+                        self._to_front(pack, packs)
                     return pack, offset
-            if attempt or not self.refresh():
+            self.refresh()
+            if self._packs is packs:  # another thread may have looked for packs since
                 return None
         return None
+
+    def _to_front(self, pack: Pack, packs: list[Pack]) -> None:
+        with self._lock:
+            if self._packs is packs:  # else it was read anew, and what is new must not be lost
+                self._packs = [pack, *(p for p in packs if p is not pack)]
 
     def _loose(self, object_hex: str) -> str:
         return f"{self._folder}/{object_hex[:2]}/{object_hex[2:]}"
