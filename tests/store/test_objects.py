@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from store_samples import add, edit, git, new_store
@@ -86,3 +87,38 @@ def test_packs_that_go_are_looked_for_elsewhere(tmp_path: Path) -> None:
     assert not subtree.is_folder
     assert store.objects.subtree(tree, "task/nothing") is None
     assert store.objects.subtree(tree, "task/contract.json/below") is None
+
+
+def test_readers_in_threads_lose_no_pack(tmp_path: Path) -> None:
+    """Moving a pack to the front while another thread reads the list anew must not drop what that one found."""
+    store = new_store(tmp_path)
+    names: list[str] = []
+    objects = Objects(store.git)
+    wrong: list[str] = []
+
+    def read() -> None:
+        for n in range(3000):
+            name = names[-1 - n % min(12, len(names))]
+            try:
+                objects.read(name)
+            except NotFound:
+                wrong.append(name)
+
+    for n in range(8):
+        names.append(_pack(store.git, b"before %d" % n))
+    threads = [Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for n in range(40):
+        names.append(_pack(store.git, b"meanwhile %d" % n))
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert all(objects.exists(name) for name in names)
+
+
+def _pack(git_folder: Path, data: bytes) -> str:
+    writer = PackWriter(git_folder / "objects" / "pack")
+    name = writer.add(BLOB, data)
+    writer.finish()
+    return name
