@@ -7,7 +7,7 @@ stopped. Nothing but evidence is written before the choice is confirmed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -87,6 +87,8 @@ def repair(
     branch = store.current_branch()
     if branch is None and not request.dry_run:
         raise UsageError("HEAD is detached; switch to the branch that is to be repaired")
+    if request.from_rev:  # a name such as HEAD~1 means what it means now, however often the branch moves
+        request = replace(request, from_rev=store.resolve(request.from_rev))
     with Engine(runtime, store.evidence, workers) as engine:
         for attempt in range(TRIES):
             try:

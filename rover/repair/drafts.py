@@ -44,7 +44,7 @@ def from_revision(store: Store, view: PackageView, rev: str) -> list[Draft]:
         files = {path: store.objects.read(item.id) for path, item in items.items()}
         out.append(_draft(store, view, component, files, f"as in {commit[:10]}", "history"))
     if not out:
-        raise UsageError(f"--from {rev}: the package is the same there; nothing to propose")
+        raise UsageError(f"--from {rev[:12]}: the package is the same there; nothing to propose")
     return out
 
 
