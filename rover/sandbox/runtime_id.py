@@ -20,6 +20,7 @@ INSIDE = (
     "harness/tools",
     "verify/checklib",
     "verify/inside.py",
+    "verify/process.py",
 )
 
 

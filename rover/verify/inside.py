@@ -11,15 +11,11 @@ the verifier; a deliverable that cannot be read is not, it scores 0.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import math
 import os
 import re
-import resource
-import select
-import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -29,14 +25,11 @@ from typing import Any
 
 from rover.verify import checklib
 from rover.verify.checklib import Evidence, Unreadable
+from rover.verify.process import become_reaper, isolated
 
 Json = dict[str, Any]
 
-RESULT_BYTES = 64 << 10
-PRINT_BYTES = 256 << 10
 REASON_CHARS = 500
-MEMORY_BYTES = 1 << 30
-FILE_BYTES = 1 << 20
 
 _CHECK = re.compile(r"(checks/[\w./-]+\.py):([A-Za-z_]\w*)")
 
@@ -47,7 +40,7 @@ def grade(payload: Json) -> list[Json]:
     payload: criteria [{id, check, paths}], message, irregular {path: reason}, check_wall_s, wall_s.
     """
     os.umask(0o077)
-    _become_reaper()
+    become_reaper()
     _own_names()
     anchors = _anchors()
     deadline = time.monotonic() + float(payload.get("wall_s", 25.0))
@@ -60,7 +53,7 @@ def grade(payload: Json) -> list[Json]:
         if spoilt or left <= 0:
             found = {"error": spoilt or "no time was left for this check"}
         else:
-            found = _irregular(criterion, payload) or _isolated(criterion, payload, anchors, left)
+            found = _irregular(criterion, payload) or _checked(criterion, payload, anchors, left)
             if _stats() != seen:
                 found = {"error": "the check changed the workspace"}
                 spoilt = f"not run: {criterion['id']} changed the workspace"
@@ -111,64 +104,18 @@ def _read_once(criteria: list[Json]) -> None:
                 checklib.table(Path(state, path))
 
 
-# --- one check, in a process of its own --------------------------------------------------------------------
-def _isolated(criterion: Json, payload: Json, anchors: Json, wall_s: float) -> Json:
-    result_r, result_w = os.pipe()
-    prints_r, prints_w = os.pipe()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            _confine(result_w, prints_w, wall_s)
-            answer = _answer(criterion, payload, anchors)
-            os.write(3, json.dumps(answer).encode()[:RESULT_BYTES])
-        finally:
-            os._exit(0)
-    os.close(result_w)
-    os.close(prints_w)
-    why = "the check could not be watched"
-    try:
-        data, why = _drain(pid, result_r, prints_r, time.monotonic() + wall_s)
-    finally:
-        os.close(result_r)
-        os.close(prints_r)
-        status = _end(pid, 0.0 if why else 0.2)
-    return _read(data, why, status)
-
-
-def _confine(result_w: int, prints_w: int, wall_s: float) -> None:
-    """Inside the fork: descriptor 0 is empty, 1 and 2 are the prints, 3 the result, and nothing else is open."""
-    os.setpgid(0, 0)
-    result, prints = os.dup(result_w), os.dup(prints_w)
-    empty = os.open(os.devnull, os.O_RDONLY)
-    high = max(result, prints, empty) + 1
-    result, prints, empty = (_lift(fd, high) for fd in (result, prints, empty))
-    for fd, at in ((empty, 0), (prints, 1), (prints, 2), (result, 3)):
-        os.dup2(fd, at, inheritable=at < 3)
-    os.closerange(4, 4096)
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit is an OSError
-    _limit(resource.RLIMIT_AS, _mapped() + MEMORY_BYTES)
-    _limit(resource.RLIMIT_CPU, max(1, math.ceil(wall_s)))
-    _limit(resource.RLIMIT_FSIZE, FILE_BYTES)
-    _limit(resource.RLIMIT_CORE, 0)
-
-
-def _lift(fd: int, at: int) -> int:
-    return fcntl.fcntl(fd, fcntl.F_DUPFD, max(at, 10))
-
-
-def _limit(what: int, value: int) -> None:
-    _, hard = resource.getrlimit(what)
-    top = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(what, (top, top))
-
-
-def _mapped() -> int:
-    """Address space in use: the limit is on what a check adds to the warm process it was forked from."""
-    with open("/proc/self/statm", "rb") as f:
-        return int(f.read().split()[0]) * resource.getpagesize()
+# --- one check -------------------------------------------------------------------------------------------------
+def _checked(criterion: Json, payload: Json, anchors: Json, wall_s: float) -> Json:
+    """What one check says, run in a process of its own."""
+    found, why = isolated(lambda: _answer(criterion, payload, anchors), wall_s)
+    if why:
+        return {"error": why}
+    # what comes out of a check's process is as untrusted as the check
+    if isinstance(found, dict) and set(found) == {"error"}:
+        return {"error": _words(found["error"])}
+    if isinstance(found, dict) and set(found) == {"score", "reason"}:
+        return _scored((found["score"], found["reason"]))
+    return {"error": "the check ended without a result"}
 
 
 def _answer(criterion: Json, payload: Json, anchors: Json) -> Json:
@@ -231,92 +178,6 @@ def _where(error: BaseException) -> str:
             line = trace.tb_lineno
         trace = trace.tb_next
     return f" (line {line})" if line else ""
-
-
-# --- the parent's side ---------------------------------------------------------------------------------------
-def _drain(pid: int, result: int, prints: int, deadline: float) -> tuple[bytes, str]:
-    """Read the result until its pipe closes or the check has ended (what it left running may hold the pipe).
-
-    Returns it with the reason the check has to be killed, if any.
-    """
-    data, printed, ended = b"", 0, os.pidfd_open(pid)
-    watched = {result, prints, ended}
-    try:
-        while True:
-            ready, _, _ = select.select(list(watched), [], [], max(0.0, deadline - time.monotonic()))
-            if not ready:
-                return data, "the check did not end in time"
-            for fd in set(ready) - {ended}:
-                chunk = os.read(fd, 65536)
-                if not chunk:
-                    watched.discard(fd)
-                elif fd == result:
-                    data += chunk
-                else:
-                    printed += len(chunk)
-            if len(data) > RESULT_BYTES:
-                return b"", "the check gave a result that is too large"
-            if printed > PRINT_BYTES:
-                return b"", f"the check printed more than {PRINT_BYTES >> 10} KB"
-            if result not in watched or set(ready) == {ended}:
-                return data, ""
-    finally:
-        os.close(ended)
-
-
-def _read(data: bytes, why: str, status: int) -> Json:
-    if why:
-        return {"error": why}
-    try:
-        found = json.loads(data)
-        if isinstance(found, dict) and set(found) == {"error"}:
-            return {"error": _words(found["error"])}
-        return _scored((found["score"], found["reason"]))
-    except (ValueError, KeyError, TypeError, RecursionError):
-        pass
-    if os.WIFSIGNALED(status):
-        return {"error": f"the check was killed by {signal.Signals(os.WTERMSIG(status)).name}"}
-    return {"error": "the check ended without a result"}
-
-
-def _end(pid: int, grace_s: float) -> int:
-    """Kill a check with all it started, and return its wait status. A check that is done may end by itself."""
-    ended = os.pidfd_open(pid)
-    select.select([ended], [], [], grace_s)
-    os.close(ended)
-    for target in (os.killpg, os.kill):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            target(pid, signal.SIGKILL)
-    _, status = os.waitpid(pid, 0)
-    for _ in range(200):  # orphans come to this process: it is their reaper
-        children = _children()
-        for child in children:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(child, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        if not children:
-            break
-    return status
-
-
-def _children() -> list[int]:
-    out = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as f:
-                if int(f.read().rpartition(b")")[2].split()[1]) == os.getpid():
-                    out.append(int(name))
-    return out
-
-
-def _become_reaper() -> None:
-    """Orphans of a check become children of this process, wherever they hide."""
-    import ctypes
-
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
 
 # --- the workspace ---------------------------------------------------------------------------------------------
