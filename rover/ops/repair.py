@@ -264,4 +264,6 @@ def _outcome(request: RepairRequest, lattice: Lattice) -> tuple[Outcome, str]:
     if failed is not None:
         return "kept", f"{letters} was selected and failed {failed.gate}: {failed.reason}"
     what = f"{letters}: the smallest combination that passes every gate"
+    if lattice.selection.joint:
+        what += "; it is joint, no part of it passes alone"
     return ("dry_run", f"would promote {what}") if request.dry_run else ("promoted", what)

@@ -215,7 +215,8 @@ class _Work:
         try:
             self._set(package, "verifier", self._verifier(self.env(package)))
         except PackageError as error:
-            self.failure = self.failure or f"{package}/{error.file}: {error.reason}"
+            whose = "" if package == self.parent.name else f"{package}: "
+            self.failure = self.failure or f"{whose}the verifier cannot be made again: {error.reason}"
 
     def _set(self, package: str, component: str, content: Files) -> None:
         head = component + "/"

@@ -10,7 +10,7 @@ from rover.repair.oracle_files import Grid, fold
 from rover.repair.oracle_values import empty, equal, key_of, kind_of, number
 
 if TYPE_CHECKING:
-    from rover.repair.oracle_inside import Case
+    from rover.repair.oracle_case import Case
 
 Json = Mapping[str, Any]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rover.diagnose.runs import mounted
 from rover.repair.proposals.protocol import Draft, Files, PackageView
 from rover_store.errors import NotFound
 from rover_store.ids import ComponentName
@@ -44,7 +45,7 @@ class _Context:
         if path not in self.view.env.start or path in self.view.env.targets():
             return
         if self.files.pop(f"files/{path}", None) is None:
-            kept = tuple(r for r in self.record.resources if path not in _mounted(self.view, r))
+            kept = tuple(r for r in self.record.resources if path not in mounted(self.view.env, r))
             if len(kept) == len(self.record.resources):
                 return
             self.record = self.record.model_copy(update={"resources": kept})
@@ -112,8 +113,3 @@ class _Context:
 def _recorded(view: PackageView) -> list[Edge]:
     return [e for e in view.env.record.edges if e.source == "context" and e.target.startswith("resources/")]
 
-
-def _mounted(view: PackageView, ref: ResourceRef) -> set[str]:
-    prefix = f"{ref.mount.strip('/')}/" if ref.mount.strip("/") else ""
-    content = view.resources.get(f"{ref.kind}/{ref.name}", {})
-    return {prefix + p.removeprefix("files/") for p in content if p.startswith("files/")}
