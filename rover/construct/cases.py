@@ -105,7 +105,10 @@ def _of_rule(
         yield "revert", {}
     elif isinstance(rule, RestRule):
         edited = [r.rule.column for r in contract.requirements if isinstance(r.rule, EditRule)]
-        yield "change_other_cell", {"except": [*edited, *target.key]}
+        spared = [*edited, *target.key]
+        if {c.name for c in target.columns} - set(spared):
+            yield "change_other_cell", {"except": spared}
+        yield "duplicate_row", {}
 
 
 def _forms(

@@ -13,6 +13,9 @@ from rover_store.records.query import Scalar
 
 MOST_ROWS = 12_000
 MOST_BYTES = 2 << 20
+#: a table of at most so many rows is a list of kinds: each of its names is a fair value to ask for
+FEW_ROWS = 60
+FEW_KINDS = 15
 
 
 def usable(profile: Profile, least: int = 12, most: int = MOST_ROWS) -> list[TableProfile]:
@@ -42,7 +45,7 @@ def conditions(columns: Iterable[Column], rng: random.Random, count: int, prefix
 
 
 def _condition(c: Column, rng: random.Random, given: str) -> Condition | None:
-    if c.type == "text" and c.meaning in ("category", "code") and 2 <= c.distinct <= c.rows // 2:
+    if c.type == "text" and is_kind(c):
         return _of_text(c, rng, given)
     if c.numeric and c.meaning in ("amount", "year", "category") and len(c.quartiles) == 3 and c.distinct > 3:
         op: Op = rng.choice(("ge", "le"))
@@ -56,8 +59,16 @@ def _condition(c: Column, rng: random.Random, given: str) -> Condition | None:
     return None
 
 
+def is_kind(c: Column) -> bool:
+    """Whether a column says of what kind a row is: a category, or the names in a short list of kinds."""
+    if c.rows <= FEW_ROWS:
+        return c.meaning in ("category", "code", "name", "flag") and 2 <= c.distinct <= FEW_KINDS
+    return c.meaning in ("category", "code") and 2 <= c.distinct <= c.rows // 2
+
+
 def _of_text(c: Column, rng: random.Random, given: str) -> Condition | None:
-    fair = [v for v, n in c.common[:8] if speakable(v) and n * 20 >= c.rows and n * 10 <= c.rows * 9]
+    few = c.rows <= FEW_ROWS
+    fair = [v for v, n in c.common[:15] if speakable(v) and (few or n * 20 >= c.rows) and n * 10 <= c.rows * 9]
     if not fair:
         return None
     return _told(c, "eq" if rng.random() < 0.7 else "ne", rng.choice(fair), given, "text")

@@ -28,24 +28,45 @@ _TYPES = ("text", "integer", "number", "date")
 
 def propose(profile: Profile, rng: random.Random, config: BuildConfig) -> Draft | Dropped:
     """One edit, or why these files carry none."""
-    tables = [t for t in usable(profile, most=MOST_ROWS) if _keys(t) and _targets(t)]
-    if not tables:
-        return Dropped("no fit", "no table has a key and a column to edit")
-    table = rng.choice(tables)
-    key = _keys(table)[0]
+    tables = usable(profile, most=MOST_ROWS)
+    for table in rng.sample(tables, k=len(tables)):
+        edit = _edit(profile, table, rng, config)
+        if edit:
+            return _draft(profile, edit, table, rng, config)
+    return Dropped("no fit", "no table has a key, a column to edit and a rule to pick rows by")
+
+
+def _edit(profile: Profile, table: TableProfile, rng: random.Random, config: BuildConfig) -> Edit | None:
+    """An edit of one table; None where it has no key, no column to edit or no rule to pick rows by."""
+    key = _key(table)
     member = _membership(profile, table, rng, config)
-    taken = {key, member.column if member else ""}
-    column = rng.choice([c for c in _targets(table) if c.name not in taken] or [_targets(table)[0]])
-    own = [c for c in table.columns if c.name not in (key, column.name)]
+    taken = {*key, member.column if member else ""}
+    columns = [c for c in _targets(table) if c.name not in taken]
+    if not key or not columns:
+        return None
+    column = rng.choice(columns)
+    own = [c for c in table.columns if c.name != column.name and not c.unique]
     tests = conditions(own, rng, 1 if member else min(2, max(1, config.complexity - 1)), "picked")
-    if column.name in taken or not (tests or member):
-        return Dropped("no fit", f"{table.path} has no rule to pick rows by")
-    edit = Edit(_target(profile, table, key), (key,), tests, member, column.name, _new_value(column, rng))
-    return _draft(profile, edit, table, rng, config)
+    if not (tests or member):
+        return None
+    return Edit(_target(profile, table, key), key, tests, member, column.name, _new_value(column, rng))
 
 
-def _keys(table: TableProfile) -> list[str]:
-    return [c.name for c in table.columns if c.unique and c.type in ("text", "integer") and speakable(c.name)]
+def _key(table: TableProfile) -> tuple[str, ...]:
+    """The first column, or pair of columns, that tells every row from every other; empty where there is none."""
+    names = [
+        c.name
+        for c in table.columns
+        if c.type in ("text", "integer") and not c.nulls and c.meaning != "amount" and speakable(c.name)
+    ]
+    single = [(n,) for n in names if table.column(n).unique]
+    pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :] if _tells(table, a, b)] if not single else []
+    return (*single, *pairs, ())[0]
+
+
+def _tells(table: TableProfile, first: str, second: str) -> bool:
+    cells = zip(table.values[first], table.values[second], strict=True)
+    return len({(str(a).casefold(), str(b).casefold()) for a, b in cells}) == table.rows
 
 
 def _targets(table: TableProfile) -> list[Seen]:
@@ -74,16 +95,14 @@ def _membership(profile: Profile, table: TableProfile, rng: random.Random, confi
     return None
 
 
-def _target(profile: Profile, table: TableProfile, key: str) -> Deliverable:
+def _target(profile: Profile, table: TableProfile, key: tuple[str, ...]) -> Deliverable:
     kind = profile.file(table.path).format
     cols = tuple(
-        Column(name=c.name, type=c.type if c.type in _TYPES else "text")
-        for c in table.columns
-        if speakable(c.name)
+        Column(name=c.name, type=c.type if c.type in _TYPES else "text") for c in table.columns if speakable(c.name)
     )
     return Deliverable(
         id="edited", path=table.path, type="json" if kind == "jsonl" else kind,
-        sheet=table.sheet, columns=cols, key=(key,), in_place=True,
+        sheet=table.sheet, columns=cols, key=key, in_place=True,
     )  # fmt: skip
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from rover.construct import cases
 from rover.construct.columns import Column as Seen
@@ -21,22 +22,23 @@ from rover_store.records import Contract, Deliverable
 from rover_store.records.contract import CellsRule, Column, RowsRule
 from rover_store.records.query import Measure, Order
 
+T = TypeVar("T")
+
 #: answers with fewer groups are trivial, with more a chore
 SIZE = (2, 150)
 
 
 def propose(profile: Profile, rng: random.Random, config: BuildConfig) -> Draft | Dropped:
     """One summary, or why these files carry none."""
-    tables = [t for t in usable(profile) if any(_groups_by(c) for c in t.columns)]
-    if not tables:
+    for table in _shuffled(usable(profile), rng):
+        lookups, joined = _joins(profile, table, rng, config)
+        own = [c for c in table.columns if speakable(c.name)]
+        far = [c for t, key in joined for c in t.columns if c.name != key and speakable(c.name)]
+        groups = _pick_groups(table, own, far, rng, config)
+        if groups:
+            break
+    else:
         return Dropped("no fit", "no table has a column to group by")
-    table = rng.choice(tables)
-    lookups, joined = _joins(profile, table, rng, config)
-    own = [c for c in table.columns if speakable(c.name)]
-    far = [c for t, key in joined for c in t.columns if c.name != key and speakable(c.name)]
-    groups = _pick_groups(own, far, rng, config)
-    if not groups:
-        return Dropped("no fit", f"{table.path} has no column to group by")
     tests = conditions(
         [c for c in own + far if c.name not in {g.name for g in groups}], rng, _how_many(config, rng), "kept"
     )
@@ -53,20 +55,23 @@ def _joins(
     joined: list[tuple[TableProfile, str]] = []
     names = {c.name.casefold() for c in table.columns}
     known = {t.source for t in usable(profile, least=2)}
-    relations = [r for r in profile.relations_of(table.source) if r.one in known and r.one.path != table.path]
-    rng.shuffle(relations)
-    for r in relations if config.expansion else ():
-        if len(lookups) + 1 >= config.inputs:
-            break
+    todo = _shuffled(profile.relations_of(table.source), rng) if config.expansion else []
+    while todo and len(lookups) + 1 < config.inputs:
+        r = todo.pop(0)
+        if r.one not in known or r.one == table.source:
+            continue
         right = profile.table(r.one)
         new = {c.name.casefold() for c in right.columns if c.name != r.one_column}
-        brings = any(_groups_by(c) or _measurable(c) for c in right.columns if c.name != r.one_column)
+        others = [c for c in right.columns if c.name != r.one_column]
+        brings = any(_far_group(c, table) or _measurable(c) for c in others)
         sayable = speakable(r.many_column) and speakable(r.one_column)
         if new & names or not brings or not sayable or right.source in [t.source for t, _ in joined]:
             continue
         names |= new
         lookups.append(Lookup(r.one, r.many_column, r.one_column))
         joined.append((right, r.one_column))
+        # what it leads to may be joined as well, except along the key, which the join leaves out
+        todo += [q for q in _shuffled(profile.relations_of(right.source), rng) if q.many_column != r.one_column]
     return lookups, joined
 
 
@@ -74,13 +79,25 @@ def _groups_by(c: Seen) -> bool:
     return c.grouping and c.type in ("text", "integer") and not c.nulls and c.distinct <= SIZE[1] and speakable(c.name)
 
 
+def _far_group(c: Seen, table: TableProfile) -> bool:
+    """Whether the rows of the many side can be grouped by a column of the one side."""
+    fits = 2 <= c.distinct <= min(SIZE[1], table.rows // 2) and not c.nulls and c.type in ("text", "integer")
+    return fits and c.meaning in ("category", "code", "name", "flag", "year") and speakable(c.name)
+
+
 def _measurable(c: Seen) -> bool:
     return c.numeric and c.measure and c.nulls * 10 <= c.rows and speakable(c.name)
 
 
-def _pick_groups(own: list[Seen], far: list[Seen], rng: random.Random, config: BuildConfig) -> list[Seen]:
+def _shuffled(items: Sequence[T], rng: random.Random) -> list[T]:
+    return rng.sample(items, k=len(items))
+
+
+def _pick_groups(
+    table: TableProfile, own: list[Seen], far: list[Seen], rng: random.Random, config: BuildConfig
+) -> list[Seen]:
     """One or two columns; where tables were joined, one of theirs, so that the join is needed."""
-    near, distant = [c for c in own if _groups_by(c)], [c for c in far if _groups_by(c)]
+    near, distant = [c for c in own if _groups_by(c)], [c for c in far if _far_group(c, table)]
     first = rng.choice(distant or near) if distant or near else None
     if first is None:
         return []
