@@ -32,7 +32,7 @@ def command(
     by two engines, a reference by a solver that knows the request alone, calibration, one admission test. All
     packages that are admitted go into one commit. The same files and seed give the same packages.
 
-    Example: rover build --from examples/workspaces/shop/files --count 10 --seed 1
+    Example: rover build --from examples/workspaces/penguins/files --count 10 --seed 1
     """
     from rover.ops.build import BuildRequest, build
     from rover.sandbox.registry import open_runtime
