@@ -32,6 +32,7 @@ from rover_store.records import (
     Source,
     SourceFile,
     Task,
+    Trajectory,
     Verifier,
 )
 
@@ -112,7 +113,7 @@ def files(parts: Parts) -> dict[str, bytes]:
     }
     ids = {name: tree_of(_below(out, f"{name}/")) for name in COMPONENTS}
     if parts.reference:
-        out["demonstrations/demonstrator.json"] = parts.reference.trajectory.dump()
+        out["demonstrations/demonstrator.json"] = _anywhere(parts.reference.trajectory).dump()
     out["package.json"] = _record(parts, ids, bound).dump()
     return dict(sorted(out.items()))
 
@@ -190,3 +191,8 @@ def answered(contract: Contract, anchors: Anchors, draft: Draft) -> dict[str, ob
 
 def _below(files_: Mapping[str, bytes], prefix: str) -> dict[str, bytes]:
     return {path[len(prefix) :]: data for path, data in files_.items() if path.startswith(prefix)}
+
+
+def _anywhere(trajectory: Trajectory) -> Trajectory:
+    """A demonstration without the runtime that it was made on: a package has the same id on any machine."""
+    return trajectory.model_copy(update={"key": trajectory.key.model_copy(update={"runtime": ""})})
