@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +13,7 @@ from rover.harness.tools.specs import TOOLS
 from rover.rollout.env import Env, env_from_files
 from rover_store.errors import SandboxError
 from rover_store.ids import digest
-from rover_store.records import Budget, Query, Table, Verdict
+from rover_store.records import Budget, Query, ResourceRef, Table, Verdict
 
 if TYPE_CHECKING:
     from rover.construct.calibrate import Row
@@ -102,9 +103,14 @@ class Runs:
     def attackers(self) -> tuple[Run, ...]:
         """Every null attacker."""
         from rover.policy.null import NULL_POLICIES
+
+        return self.attack(tuple(NULL_POLICIES), self.ctx.env)
+
+    def attack(self, names: tuple[str, ...], env: Env) -> tuple[Run, ...]:
+        """The named null attackers on an env."""
         from rover.policy.registry import get_policy
 
-        return self._run([get_policy(f"null:{name}") for name in NULL_POLICIES])
+        return self._run([get_policy(f"null:{name}") for name in names], env=env)
 
     @cached_property
     def cases(self) -> tuple[Row, ...]:
@@ -171,3 +177,21 @@ class Runs:
 
     def seed(self, policy: str) -> int:
         return int(digest(["diagnose", policy, self.ctx.seed])[:15], 16)
+
+
+def without(env: Env, paths: Iterable[str]) -> Env:
+    """The package without some files of its workspace: its own are deleted, resources that hold them unbound."""
+    gone = set(paths)
+    own = {f"context/files/{path}" for path in gone}
+    files = {p: d for p, d in env.files.items() if p not in own}
+    kept = tuple(r for r in env.context.resources if not gone & set(mounted(env, r)))
+    listed = tuple(f for f in env.context.files if f.path not in gone)
+    context = env.context.model_copy(update={"resources": kept, "files": listed})
+    return env_from_files({**files, "context/context.json": context.dump()}, env.resources)
+
+
+def mounted(env: Env, ref: ResourceRef) -> dict[str, str]:
+    """Path in the workspace -> path in the resource, of one bound resource."""
+    prefix = f"{ref.mount.strip('/')}/" if ref.mount.strip("/") else ""
+    content = env.resources.get(f"{ref.kind}/{ref.name}", {})
+    return {prefix + p.removeprefix("files/"): p for p in content if p.startswith("files/")}

@@ -10,6 +10,7 @@ import re
 
 from rover.diagnose.demands import contract_sources, sources
 from rover.diagnose.inject.protocol import Damage, Unfit, rng_for
+from rover.diagnose.runs import mounted
 from rover.rollout.env import Env, tree_of
 from rover_store.ids import ComponentName
 from rover_store.records import Anchor, Context, ContextFile, Query, Table
@@ -105,7 +106,7 @@ def _without(env: Env, path: str) -> Damage:
     own = f"context/files/{path}"
     if own in env.files:
         return Damage({own: None}, f"deleted {path}")
-    kept = tuple(r for r in env.context.resources if path not in _paths_of(env, f"{r.kind}/{r.name}", r.mount))
+    kept = tuple(r for r in env.context.resources if path not in mounted(env, r))
     context = env.context.model_copy(update={"resources": kept})
     return Damage({CONTEXT: context.dump()}, f"unbound the resource that holds {path}")
 
@@ -117,7 +118,7 @@ def _replaced(env: Env, path: str, data: bytes) -> Damage:
         return Damage({own: data}, "")
     for number, ref in enumerate(env.context.resources):
         name = f"{ref.kind}/{ref.name}"
-        inside = _paths_of(env, name, ref.mount).get(path)
+        inside = mounted(env, ref).get(path)
         if inside is None:
             continue
         tree = {**env.resources[name], inside: data}
@@ -126,13 +127,6 @@ def _replaced(env: Env, path: str, data: bytes) -> Damage:
         context: Context = env.context.model_copy(update={"resources": refs})
         return Damage({CONTEXT: context.dump()}, "", {name: tree})
     raise Unfit("changed_data", f"{path} lies in no resource of the package")
-
-
-def _paths_of(env: Env, resource: str, mount: str) -> dict[str, str]:
-    """Path in the workspace -> path in the resource."""
-    prefix = f"{mount.strip('/')}/" if mount.strip("/") else ""
-    found = env.resources.get(resource, {})
-    return {prefix + p.removeprefix("files/"): p for p in found if p.startswith("files/")}
 
 
 def _changed_table(env: Env, path: str, rng: random.Random) -> bytes | None:

@@ -37,7 +37,7 @@ class BudgetTooSmall:
     expects: tuple[tuple[str, ComponentName], ...] = (("budget_too_small", "harness"),)
 
     def inject(self, env: Env, seed: int) -> Damage:
-        turns = rng_for(self.kind, seed).choice((1, 2))
+        turns = rng_for(self.kind, seed).choice((0, 1))
         budget = env.harness.budget.model_copy(update={"turns": turns})
         harness = env.harness.model_copy(update={"budget": budget})
-        return Damage({HARNESS: harness.dump()}, f"cut the budget to {turns} turns")
+        return Damage({HARNESS: harness.dump()}, f"cut the budget of turns to {turns}")

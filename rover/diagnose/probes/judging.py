@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rover.construct.calibrate import Row
+from rover.diagnose.probes.answers import readable_answers, reference_in_view
 from rover.diagnose.probes.solving import why
 from rover.diagnose.protocol import ProbeContext
-from rover.diagnose.runs import Run
+from rover.diagnose.runs import Run, without
 from rover.rollout.env import reference_state
-from rover_store.ids import ComponentName, blob_id
+from rover_store.ids import ComponentName
 from rover_store.records import Finding, Verdict
 
 
@@ -68,26 +69,34 @@ class Attackers:
         if ctx.runs.start_verdict.outcome == "passed":
             return ()  # everything that changes little passes too: `start` says so
         through = [r for r in ctx.runs.attackers if r.verdict.outcome == "passed"]
-        copied = [r for r in through if _copied_from(ctx, r)]
         crashed = [r for r in ctx.runs.attackers if r.verdict.outcome == "verifier_error"]
         out: list[Finding] = []
-        if copied and len(copied) == len(through):
-            path = _copied_from(ctx, copied[0])
-            text = f"{copied[0].policy} passes by copying {path}: the answer lies in the workspace"
-            out.append(self._passed(text, "leaked_answer", ("context", "verifier"), copied, path))
+        names = ", ".join(_short(r) for r in through)
+        leak = self._leak(ctx, through) if through else ""
+        if leak:
+            text = f"attackers pass because the answer lies in {leak}: {names}"
+            out.append(self._passed(text, "leaked_answer", ("context", "verifier"), through, leak))
         elif through:
-            names = ", ".join(r.policy for r in through)
             text = f"an attacker that does not do the task passes: {names}"
-            out.append(self._passed(text, "lax_verifier", ("verifier",), through, through[0].policy))
+            out.append(self._passed(text, "lax_verifier", ("verifier",), through, _short(through[0])))
         for run in crashed[:1]:
-            out += _crash(self.name, f"the work of {run.policy}", run.verdict, (run.id,))
+            out += _crash(self.name, f"the work of {_short(run)}", run.verdict, (run.id,))
         return tuple(out)
+
+    def _leak(self, ctx: ProbeContext, through: list[Run]) -> str:
+        """The file without which none of these attackers passes; empty where the verifier itself lets them through."""
+        paths = sorted({path for path, _ in reference_in_view(ctx.env)} | {h["file"] for h in readable_answers(ctx)})
+        paths = [p for p in paths if p in ctx.env.start and p not in ctx.env.targets()]
+        if not paths:
+            return ""
+        again = ctx.runs.attack(tuple(_short(r).removeprefix("null:") for r in through), without(ctx.env, paths))
+        return "" if any(r.verdict.outcome == "passed" for r in again) else paths[0]
 
     def _passed(
         self, text: str, kind: str, components: tuple[ComponentName, ...], runs: list[Run], subject: str
     ) -> Finding:
         found = _finding(self.name, kind, text, components, tuple(r.id for r in runs))
-        return found.model_copy(update={"details": {"subject": subject, "attackers": [r.policy for r in runs]}})
+        return found.model_copy(update={"details": {"subject": subject, "attackers": [_short(r) for r in runs]}})
 
 
 class CalibrationCases:
@@ -130,17 +139,9 @@ def _kind(row: Row) -> str:
     return "lax_verifier" if row.kind == "negative" else "strict_verifier"
 
 
-def _copied_from(ctx: ProbeContext, run: Run) -> str:
-    """The file of the start state that every deliverable of this run is a copy of; empty where there is none."""
-    start = {blob_id(data): path for path, data in ctx.env.start.items() if data.strip()}
-    sources = []
-    for target in ctx.env.targets():
-        data = run.result.end.get(target)
-        source = start.get(blob_id(data)) if data is not None else None
-        if source is None or source == target:
-            return ""
-        sources.append(source)
-    return sources[0] if sources else ""
+def _short(run: Run) -> str:
+    """null:echo of the policy id null:echo:1."""
+    return ":".join(run.policy.split(":")[:2])
 
 
 def _crash(probe: str, what: str, verdict: Verdict, evidence: tuple[str, ...]) -> tuple[Finding, ...]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from rover.construct.anchors import derive
 from rover.construct.families.protocol import Dropped
+from rover.construct.rebuild import RebuildFailed, rebuild_verifier
 from rover.repair.proposals.checks import FILE, written
 from rover.repair.proposals.protocol import Draft, PackageView
 from rover_store.ids import ComponentName
-from rover_store.records import Anchors, Diagnosis, Finding, Verifier
+from rover_store.records import Anchors, Diagnosis, Finding, Query, Verifier
 
 #: findings that say that the checks are not what the contract demands
 _CHECKS = frozenset(
@@ -47,19 +48,17 @@ class VerifierAgain:
         stale = {"changed_data", "wrong_anchor", "missing_anchor"}
         if view.engine is None or not any(f.kind in stale and f.status == "confirmed" for f in diagnosis.findings):
             return None
-        from rover.construct.rebuild import RebuildFailed, rebuild_verifier
-
         try:
             files = dict(rebuild_verifier(view.engine, view.env))
+            if files == view.component("verifier"):
+                files["anchors.json"] = _anchors(view, {a.id: a.query for a in view.env.anchors.anchors}).dump()
         except RebuildFailed:
-            return None
-        if files == view.component("verifier"):
             return None
         return Draft(
             component="verifier",
             files=files,
             source="rederive",
-            rationale="derive the anchors and the reference again from the present files",
+            rationale="derive again from the present files what the verifier expects",
             writes=("path:anchors.json", "path:reference"),
         )
 
@@ -68,17 +67,10 @@ def from_contract(view: PackageView) -> Draft | None:
     """One criterion for each requirement, its check written from the rule; cases and reference stay."""
     env = view.env
     new = written(env.contract, env.verifier, env.anchors)
-    anchors = env.anchors
-    known = {a.id: a for a in anchors.anchors}
-    if view.engine is None and any(n not in known or known[n].query != q for n, q in new.queries.items()):
+    try:
+        anchors = _anchors(view, new.queries)
+    except RebuildFailed:
         return None
-    if view.engine is not None:
-        derived = derive(view.engine, env.contract, new.queries, env.start)
-        if isinstance(derived, Dropped):
-            return None
-        anchors = derived
-    else:
-        anchors = Anchors(anchors=tuple(a for a in anchors.anchors if a.id in new.queries))
     files = {p: d for p, d in view.component("verifier").items() if not p.startswith("checks/")}
     files["verifier.json"] = new.verifier.dump()
     files[FILE] = new.source.encode()
@@ -115,3 +107,17 @@ def loosened(view: PackageView, findings: list[Finding]) -> Draft | None:
         rationale=f"do not insist on {', '.join(sorted(chosen))}, which nobody fulfils",
         writes=tuple(f"criterion:{c}" for c in sorted(chosen)),
     )
+
+
+def _anchors(view: PackageView, queries: dict[str, Query]) -> Anchors:
+    """The anchors of these queries: derived where there is an engine, else the present ones, if they are all there."""
+    env = view.env
+    if view.engine is not None:
+        derived = derive(view.engine, env.contract, queries, env.start)
+        if isinstance(derived, Dropped):
+            raise RebuildFailed("verifier/anchors.json", "", derived.reason)
+        return derived
+    known = {a.id: a for a in env.anchors.anchors}
+    if any(name not in known or known[name].query != query for name, query in queries.items()):
+        raise RebuildFailed("verifier/anchors.json", "", "there is nothing to derive them with")
+    return Anchors(anchors=tuple(a for a in env.anchors.anchors if a.id in queries))
