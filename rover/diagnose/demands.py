@@ -132,7 +132,8 @@ def states_given(text: str, contract: Contract, given: GivenValue) -> bool:
     A number that stands elsewhere (a list's numbering, another condition) does not state it.
     """
     columns = columns_of(contract, given.name)
-    clauses = [re.sub(r"^\s*(?:[-*]|\d+[.)])\s+", "", c) for c in re.split(r"\n|(?<=[.;:])\s+", text)]
+    lines = [re.sub(r"^\s*(?:[-*]|\d+[.)])\s+", "", line) for line in text.splitlines()]
+    clauses = [clause for line in lines for clause in re.split(r"(?<=[.;:])\s+", line)]
     near = [c for c in clauses if any(states(c, column) for column in columns)]
     if near:  # the column's own name does not state a value that it happens to hold
         near = [re.sub(r"`[^`]*`", " ", c) if any(f"`{col}`" in c for col in columns) else c for c in near]

@@ -231,6 +231,7 @@ def test_the_number_of_a_list_states_nothing() -> None:
     contract = contract_with("gt", 2)
     given = contract.givens[0]
     assert not states_given("1. Take `a.csv`.\n2. Keep rows where `amount` is above the limit.", contract, given)
+    assert not states_given("1. Take it.\n2. Keep the large ones.", contract, given)
     assert states_given("1. Keep rows where `amount` is above 2.", contract, given)
 
 

@@ -177,11 +177,11 @@ def _is_number(cell: str) -> bool:
 
 
 def _other_number(cell: str, rng: random.Random) -> str:
-    """Another number in the same form."""
+    """Another number in the same form, near enough that the table keeps its shape."""
     decimals = len(cell.strip().partition(".")[2])
-    factor = rng.choice((1.1, 1.25, 1.5, 2.0))
-    changed = float(cell) * factor + 1
-    return f"{changed:.{decimals}f}"
+    if not decimals:
+        return str(int(cell) + rng.choice((1, 2)))
+    return f"{float(cell) * rng.choice((1.02, 1.05, 1.1)) + 10.0**-decimals:.{decimals}f}"
 
 
 def _digits(table: Table) -> int:
