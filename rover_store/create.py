@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -48,7 +49,11 @@ def create(folder: Path) -> None:
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         fsync_folder(folder)
+    except (FileExistsError, NotADirectoryError):
+        raise UsageError(f"{folder}: not a folder") from None
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise UsageError(f"{folder}: {error.strerror}") from None
         raise StoreError(f"cannot make a store in {folder}: {error.strerror}") from None
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from rover.cli.output import Json, Seed, note, print_json, progress, table
+from rover_store.errors import UsageError
 
 if TYPE_CHECKING:
     from rover.bench.rows import Row
@@ -26,7 +27,7 @@ Out = typer.Option(None, "--out", metavar="FILE", help="Also write the rows, wit
 
 @app.command("cli")
 def cli(
-    repeats: int = typer.Option(15, "--repeats", min=3, help="Runs of each command."),
+    repeats: int = typer.Option(15, "--repeats", min=3, max=10_000, help="Runs of each command."),
     out: Path = Out,
     as_json: bool = Json,
 ) -> None:
@@ -49,8 +50,8 @@ def cli(
 
 @app.command("run")
 def run(
-    repeats: int = typer.Option(20, "--repeats", min=3, help="Rollouts to time."),
-    cases: int = typer.Option(200, "--cases", min=3, help="FCR cases, a third each with d = 2, 3 and 4."),
+    repeats: int = typer.Option(20, "--repeats", min=3, max=10_000, help="Rollouts to time."),
+    cases: int = typer.Option(200, "--cases", min=3, max=100_000, help="FCR cases, a third each with d = 2, 3 and 4."),
     seed: int = Seed,
     out: Path = Out,
     as_json: bool = Json,
@@ -73,6 +74,8 @@ def run(
 
 
 def _report(name: str, parts: list[tuple[str, Measure]], out: Path | None, as_json: bool) -> None:
+    if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
+        raise UsageError(f"--out {out}: no file can be written there")
     rows: list[Row] = []
     for label, measure in parts:
         with progress(label) as bar:

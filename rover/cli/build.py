@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def command(
     folder: Path = typer.Option(..., "--from", metavar="FOLDER", help="A folder of real files."),
-    count: int = typer.Option(10, "--count", min=1, help="Attempts to make."),
+    count: int = typer.Option(10, "--count", min=1, max=100_000, help="Attempts to make."),
     seed: int = Seed,
     family: list[str] = typer.Option([], "--family", help="Only this family of tasks; may be repeated."),
     prefix: str = typer.Option("", "--prefix", metavar="NAME", help="Begin names so (default: the folder's name)."),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rover.cli.output import Json, note, print_json
+from rover.cli.output import Json, note, plain, print_json
 from rover.cli.stores import open_store
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _lines(store: Store, f: FileDiff, limit: int = 40) -> list[str]:
 
 
 def _safe(text: str) -> str:
-    return "".join(c if c.isprintable() or c == "\t" else f"\\x{ord(c):02x}" for c in text)
+    return plain(text, keep="\t")
 
 
 def _plain(found: Diff) -> dict[str, object]:

@@ -39,6 +39,8 @@ def command(
         return
     if not package or not kind:
         raise UsageError("name a package and a kind of defect", hint="`rover inject --list` shows the kinds")
+    if manifest is not None and (manifest.is_dir() or not manifest.absolute().parent.is_dir()):
+        raise UsageError(f"--manifest {manifest}: no file can be written there")
     done = inject(open_store(), package, kind, seed, command=command_line(), dry_run=dry_run)
     if manifest is not None:
         from rover_store.records import to_json

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from rover.cli.output import Json, note, print_jsonl, table
+from rover.cli.output import Json, note, print_jsonl, table, utc
 from rover.cli.show import component_letters
 from rover.cli.stores import open_store
 from rover_store.errors import NotFound, UsageError
@@ -44,7 +44,7 @@ def command(
                 touched.setdefault(name, []).extend([part] if part else [])
         what = ", ".join(f"{n}:{component_letters(parts)}" for n, parts in list(touched.items())[:3])
         more = f" +{len(touched) - 3}" if len(touched) > 3 else ""
-        rows.append((entry.id[:10], _date(entry.time), entry.subject, what + more))
+        rows.append((entry.id[:10], utc(entry.time), entry.subject, what + more))
     if not rows:
         if package and not _known(package):
             raise NotFound("package", package, hint="`rover list` shows all names")
@@ -84,9 +84,3 @@ def _day(text: str) -> int | None:
     except ValueError:
         raise UsageError(f"--since: {text!r} is not a date (YYYY-MM-DD)") from None
     return int(datetime.datetime(day.year, day.month, day.day, tzinfo=datetime.UTC).timestamp())
-
-
-def _date(seconds: int) -> str:
-    import datetime
-
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M")

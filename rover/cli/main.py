@@ -6,17 +6,23 @@ Exit codes: 0 done, 1 findings (or a repair that promoted nothing), 2 usage or b
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import FrameType
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from rover.cli.commands import COMMANDS
+from rover.cli.entry import stop
+from rover.cli.output import plain
 from rover_store.errors import RoverError
 
 HELP = """Git for agent-training environments.
@@ -98,19 +104,59 @@ def root(
     if store:
         os.environ["ROVER_STORE"] = store
 
+
 INTERRUPTED = 130
+#: what a path of the user's can be wrong about; any other trouble of the system is infrastructure
+_THEIR_PATH = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP})
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit. SIGTERM ends it like Ctrl-C: finished work is kept."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sys.exit(run(argv))
+    _interrupts(signal.default_int_handler)
+    try:
+        _streams()
+        code = run(argv)
+    except KeyboardInterrupt:  # a second one, while the first was being answered
+        code = INTERRUPTED
+    _interrupts(stop)
+    sys.exit(code)
+
+
+def _interrupts(handler: Callable[[int, FrameType | None], object]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+def _streams() -> None:
+    """Every stream can be written: a closed one swallows, and a letter it has no code for becomes an escape."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; never raises for what a user can cause."""
-    command: Any = typer.main.get_command(app)
     words = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    try:
+        code = _command(words)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        return _nobody_reads()
+    except SystemExit as error:  # what Typer makes of a broken pipe
+        if isinstance(error.__context__, BrokenPipeError):
+            return _nobody_reads()
+        raise
+    except OSError as error:  # a full disk below a redirected stdout
+        return _fail(f"stdout: {error.strerror or error}", 3)
+
+
+def _command(words: list[str]) -> int:
+    command: Any = typer.main.get_command(app)
     try:
         result = command.main(args=words, prog_name="rover", standalone_mode=False)
         if result == INTERRUPTED:  # what Typer makes of a KeyboardInterrupt
@@ -127,19 +173,39 @@ def run(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail("interrupted; finished work is kept", INTERRUPTED)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        raise
     except OSError as error:
-        return _fail(f"{error.filename or 'system'}: {error.strerror or error}", 3)
+        code = 2 if error.errno in _THEIR_PATH else 3
+        return _fail(f"{error.filename or 'system'}: {error.strerror or error}", code)
     except Exception as error:  # a fault of rover's own: still one line and an exit code
+        word = next((w for w in words if not _is_text(w)), None)
+        if isinstance(error, UnicodeEncodeError) and word is not None:
+            return _fail(f"{word}: not UTF-8", 2)
         if os.environ.get("ROVER_DEBUG"):
             raise
         what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         return _fail(f"internal error: {what}", 3, "this is a bug of rover; ROVER_DEBUG=1 shows where")
 
 
+def _is_text(word: str) -> bool:
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _nobody_reads() -> int:
+    """The reader of a pipe is gone, as with `| head`: nothing more to say, and no fault of this command."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return 0
+
+
 def _fail(message: str, code: int, hint: str = "") -> int:
-    print(f"rover: {message}", file=sys.stderr)
-    if hint:
-        print(f"  hint: {hint}", file=sys.stderr)
+    with suppress(OSError):
+        print(f"rover: {plain(message)}", file=sys.stderr)
+        if hint:
+            print(f"  hint: {plain(hint)}", file=sys.stderr)
     return code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from rover.cli.output import Json, print_json, table
+from rover.cli.output import Json, print_json, table, utc
 from rover.cli.stores import open_store
 
 app = typer.Typer(
@@ -22,15 +22,13 @@ def group() -> None:
 
 @app.command("log")
 def log(
-    limit: int = typer.Option(20, "--limit", min=1, help="How many, the newest first."),
+    limit: int = typer.Option(20, "--limit", min=1, max=1_000_000, help="How many, the newest first."),
     as_json: bool = Json,
 ) -> None:
     """Show every move of a branch or tag, the newest first.
 
     Example: rover op log --limit 5
     """
-    import datetime
-
     from rover.ops.refs import op_log
 
     operations = op_log(open_store(), limit)
@@ -41,7 +39,7 @@ def log(
     rows = [
         (
             o.id[:10],
-            datetime.datetime.fromtimestamp(o.time, datetime.UTC).strftime("%Y-%m-%d %H:%M"),
+            utc(o.time),
             ", ".join(_move(m.ref, m.old, m.new) for m in o.moves),
             o.command,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,9 +40,24 @@ def print_jsonl(values: Iterable[Any]) -> None:
         print(json.dumps(value, ensure_ascii=False, default=str), flush=True)
 
 
+#: what moves a cursor, breaks a line, turns the direction of writing, or is no character at all
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def plain(text: str, keep: str = "") -> str:
+    """Text that is safe on a terminal and stays on its line: control characters as escapes, but those in `keep`."""
+    return _UNPRINTABLE.sub(lambda m: m[0] if m[0] in keep else _escape(m[0]), text)
+
+
+def _escape(letter: str) -> str:
+    if "\udc80" <= letter <= "\udcff":  # a byte of a name that is not UTF-8
+        return f"\\x{ord(letter) - 0xDC00:02x}"
+    return letter.encode("unicode_escape").decode("ascii")
+
+
 def note(text: str) -> None:
     """A line for the person, on stderr."""
-    print(text, file=sys.stderr, flush=True)
+    print(plain(text), file=sys.stderr, flush=True)
 
 
 #: the last column of a table shrinks to so many characters before another one does
@@ -74,7 +90,7 @@ def _cell(value: object) -> str:
     if value is None:
         return ""
     text = f"{value:.3f}" if isinstance(value, float) else str(value)
-    return text.replace("\n", "\\n").replace("\r", "\\r").replace("\x1b", "\\x1b")
+    return plain(text)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> str:
@@ -130,6 +146,20 @@ def confirm(question: str, *, yes: bool) -> bool:
     return sys.stdin.isatty() and typer.confirm(question)
 
 
+def utc(seconds: int, form: str = "%Y-%m-%d %H:%M") -> str:
+    """A time of a commit, UTC. One that no calendar has is given in seconds."""
+    import datetime
+
+    try:
+        return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime(form)
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds} s"
+
+
+#: the end of the year 9999
+_LAST_SECOND = 253402300799
+
+
 def now() -> int:
     """Seconds since 1970 for a commit: SOURCE_DATE_EPOCH, else the clock."""
     import time
@@ -139,6 +169,6 @@ def now() -> int:
     fixed = os.environ.get("SOURCE_DATE_EPOCH")
     if fixed is None:
         return int(time.time())
-    if not fixed.isdigit():
-        raise UsageError(f"SOURCE_DATE_EPOCH: {fixed!r} is not a number of seconds")
+    if not (fixed.isascii() and fixed.isdigit() and len(fixed) <= 18 and int(fixed) <= _LAST_SECOND):
+        raise UsageError(f"SOURCE_DATE_EPOCH: {fixed!r} is not a number of seconds before the year 10000")
     return int(fixed)

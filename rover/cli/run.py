@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def command(
     pattern: str = typer.Argument(..., metavar="GLOB", help="Which packages, by a glob on names."),
     policy: str = typer.Option("solver", "--policy", help="Who acts; see `rover help policies`."),
-    attempts: int = typer.Option(1, "-k", "--attempts", min=1, help="Rollouts of each package."),
+    attempts: int = typer.Option(1, "-k", "--attempts", min=1, max=10_000, help="Rollouts of each package."),
     workers: int = Workers,
     seed: int = Seed,
     rev: str = Rev,

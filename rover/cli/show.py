@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -10,7 +9,7 @@ from typing import Any
 
 import typer
 
-from rover.cli.output import Json, Rev, print_json, table
+from rover.cli.output import Json, Rev, plain, print_json, table, utc
 from rover.cli.stores import open_store
 
 LETTERS = {"context": "C", "task": "T", "harness": "H", "verifier": "V"}
@@ -31,17 +30,14 @@ def command(
     if as_json:
         print_json(asdict(shown))
     elif shown.kind == "file" and shown.data["text"] is not None:
-        sys.stdout.write(shown.data["text"])
+        text = shown.data["text"]
+        sys.stdout.write(plain(text, keep="\t\r\n") if sys.stdout.isatty() else text)
     else:
-        print(_RENDER[shown.kind](shown.name, shown.data))
-
-
-def utc(seconds: int) -> str:
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        print(plain(_RENDER[shown.kind](shown.name, shown.data), keep="\t\n"))
 
 
 def _commit(name: str, data: dict[str, Any]) -> str:
-    out = [f"commit {name}", f"author {data['author']}", f"date   {utc(data['time'])}", ""]
+    out = [f"commit {name}", f"author {data['author']}", f"date   {utc(data['time'], '%Y-%m-%d %H:%M:%S UTC')}", ""]
     out += [f"    {line}".rstrip() for line in data["message"].rstrip().splitlines()]
     rows = [(change_mark(p), p["name"], component_letters(p["components"])) for p in data["packages"]]
     rows += [(change_mark(r), f"resources/{r['name']}", "") for r in data["resources"]]

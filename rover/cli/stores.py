@@ -26,8 +26,9 @@ def open_store_at(folder: Path) -> Store:
 
 
 def command_line() -> str:
-    """The command as typed, for the operation log. A line break in a word becomes a space."""
+    """The command as typed, for the operation log. A line break in a word becomes a space, no text an escape."""
     import shlex
     import sys
 
-    return " ".join(shlex.join(["rover", *sys.argv[1:]]).split())[:500]
+    typed = shlex.join(["rover", *sys.argv[1:]]).encode("utf-8", "backslashreplace").decode()
+    return " ".join(typed.split())[:500]

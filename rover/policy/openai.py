@@ -15,11 +15,12 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from rover.policy.completion import Answer, NotACompletion, parse
 from rover.policy.exchange import Exchange
 from rover.policy.protocol import Action, PolicyFailure, PolicyView, Session
-from rover_store.errors import ProviderError
+from rover_store.errors import ProviderError, UsageError
 from rover_store.ids import digest
 from rover_store.records import Call
 
@@ -61,7 +62,7 @@ class OpenAIPolicy:
         record: Path | None = None,
     ) -> None:
         self.model = model
-        self.server = (server or DEFAULT_SERVER).rstrip("/")
+        self.server = _checked(server or DEFAULT_SERVER).rstrip("/")
         self.settings = settings or Settings()
         self.record = record
         self._key = key
@@ -70,6 +71,18 @@ class OpenAIPolicy:
 
     def start(self, view: PolicyView, seed: int) -> Session:
         return _Session(self, view, seed, self._key)
+
+
+def _checked(server: str) -> str:
+    """The address of a server, as far as it can be one."""
+    try:
+        parts = urlsplit(server)
+        sound = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # a port that is no number, or too large
+        sound = False
+    if not sound or not server.isprintable() or " " in server:
+        raise UsageError(f"server {server!r}: not an address", hint="such as http://127.0.0.1:8000/v1")
+    return server
 
 
 class _Session:

@@ -38,8 +38,9 @@ def test_init_twice(tmp_path: Path) -> None:
         ".gitignore", "config.toml", "evidence.git", "store.git",
     ]  # fmt: skip
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match="cannot make a store"):
-        Store.init(tmp_path / "file")
+    for below in ("file", "file/more"):
+        with pytest.raises(UsageError, match="not a folder"):
+            Store.init(tmp_path / below)
 
 
 @pytest.mark.parametrize(
