@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 import typer
 
-from rover.cli.output import Json, Rev, Seed, Workers, note, print_json, progress, table
+from rover.cli.output import Json, Rev, Seed, Workers, note, print_json, progress, table, width
 from rover.cli.stores import open_store
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def command(
 
 def _print(found: Diagnosis, explain: bool) -> None:
     print(f"{found.package}: {found.verdict}")
-    print(found.summary)
+    print(textwrap.fill(found.summary, width(), break_long_words=False))
     shown = [f for f in found.findings if explain or f.status == "confirmed"]
     if shown:
         print()
@@ -67,7 +68,7 @@ def _print(found: Diagnosis, explain: bool) -> None:
     if explain:
         for finding in shown:
             print(f"\n{finding.kind} ({finding.status}), suspects {', '.join(finding.components)}")
-            print(f"  {finding.message}")
+            print(textwrap.indent(textwrap.fill(finding.message, width() - 2, break_long_words=False), "  "))
             for item in finding.evidence:
                 print(f"  evidence  {item}")
     print(f"\nnext: {_next(found)}")

@@ -135,8 +135,8 @@ def states_given(text: str, contract: Contract, given: GivenValue) -> bool:
     lines = [re.sub(r"^\s*(?:[-*]|\d+[.)])\s+", "", line) for line in text.splitlines()]
     clauses = [clause for line in lines for clause in re.split(r"(?<=[.;:])\s+", line)]
     near = [c for c in clauses if any(states(c, column) for column in columns)]
-    if near:  # the column's own name does not state a value that it happens to hold
-        near = [re.sub(r"`[^`]*`", " ", c) if any(f"`{col}`" in c for col in columns) else c for c in near]
+    for column in columns:  # the column's own name does not state a value that it happens to hold
+        near = [c.replace(f"`{column}`", " ") for c in near]
     return any(states(c, given.value) for c in (near or clauses))
 
 

@@ -227,6 +227,14 @@ def contract_with(op: str, value: str | float, column: str = "amount") -> Contra
     return Contract(givens=(GivenValue(name="limit", value=value),), requirements=(need,))
 
 
+def test_a_value_may_stand_in_backticks_like_its_column() -> None:
+    contract = contract_with("eq", "shipped", "status")
+    given = contract.givens[0]
+    assert states_given("Keep the orders whose `status` is `shipped`.", contract, given)
+    named_alike = contract_with("eq", "status", "status")
+    assert not states_given("Keep the orders whose `status` is right.", named_alike, named_alike.givens[0])
+
+
 def test_the_number_of_a_list_states_nothing() -> None:
     contract = contract_with("gt", 2)
     given = contract.givens[0]
