@@ -226,7 +226,8 @@ class _Rollout:
         if "\0" in command:
             output, status, truncated = "shell: a command cannot hold a NUL byte", "error", False
         else:
-            done = self.box.run(["sh", "-c", command], limits=limits)
+            argv, stdin = _shell_words(command)
+            done = self.box.run(argv, stdin=stdin, limits=limits)
             if done.breach == "cancelled":
                 raise SandboxError("the box was closed meanwhile")
             said: dict[str, Any] = {
@@ -282,3 +283,15 @@ def _described(error: Exception) -> str:
         return f"{type(error).__name__}: {error.message}"
     return f"{type(error).__name__}: {error}"
 
+
+#: the kernel takes no longer argument (128 KiB with its end); a longer command goes through a file
+_LONGEST_ARGUMENT = 100_000
+_FROM_FILE = 'f=$(mktemp) && cat > "$f" && exec sh "$f" < /dev/null'
+
+
+def _shell_words(command: str) -> tuple[list[str], bytes]:
+    """How a shell command is started: its words and its standard input."""
+    data = command.encode("utf-8", "surrogateescape")
+    if len(data) <= _LONGEST_ARGUMENT:
+        return ["sh", "-c", command], b""
+    return ["sh", "-c", _FROM_FILE], data

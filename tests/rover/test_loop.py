@@ -115,6 +115,14 @@ def test_a_command_reads_what_it_names_and_writes_what_changes(box: Sandbox) -> 
     assert played.trajectory.irregular == {".git/x": "lies in a folder called .git"}
 
 
+def test_a_command_longer_than_the_kernel_takes_as_one_word(box: Sandbox) -> None:
+    text = "x" * 300_000
+    played = run(box, ScriptedPolicy([(call("shell", command=f"printf %s '{text}' > big.txt"),)]))
+    made = played.trajectory.turns[0].calls[0]
+    assert made.status == "ok"
+    assert [(a.path, a.blob) for a in made.writes] == [("big.txt", blob_id(text.encode()))]
+
+
 def test_names_in_a_command() -> None:
     files = of_files({"a.csv": b"", "d/b.csv": b"", "x y.txt": b"", "d/e/c.csv": b""})
     assert named_in("cat ./a.csv|sort>d/b.csv", files) == ("a.csv", "d/b.csv")
