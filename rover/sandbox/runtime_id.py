@@ -17,6 +17,7 @@ INSIDE = (
     "sandbox/inside",
     "harness/inside.py",
     "harness/inside_books.py",
+    "harness/loop.py",
     "harness/tools",
     "verify/checklib",
     "verify/inside.py",
