@@ -14,8 +14,9 @@ from workspaces import shop, shop_workspace
 from rover.construct.build import Built, Workspace, attempt, rewritten
 from rover.construct.calibrate import Calibration, Row, calibrate
 from rover.construct.config import BuildConfig
+from rover.construct.families.built_in import BuiltIn
 from rover.construct.families.protocol import Draft, Dropped
-from rover.construct.families.summarise import Summarise
+from rover.construct.families.summarise import FAMILY as SUMMARISE
 from rover.construct.profile import Profile
 from rover.construct.rebuild import RebuildFailed, rebuild_verifier
 from rover.ops.build import BuildRequest, build, workspace_name
@@ -68,7 +69,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 @pytest.fixture(scope="module")
 def built(engine: Engine, workspace: Workspace) -> Built:
     for number in range(4):
-        outcome = attempt(engine, workspace, Summarise(), number, seed=7).outcome
+        outcome = attempt(engine, workspace, SUMMARISE, number, seed=7).outcome
         if isinstance(outcome, Built) and env(outcome).anchors.anchors[0].query.source.path.endswith(".csv"):
             return outcome
     raise AssertionError(outcome)
@@ -178,7 +179,7 @@ def test_an_admitted_package_passes_its_own_check(engine: Engine, built: Built) 
     assert found.ok, found.wrong
 
 
-class Refused(Summarise):
+class Refused(BuiltIn):
     """A family whose demonstrator goes on after a write that was refused."""
 
     def demonstrator(self) -> Plan:
@@ -190,25 +191,25 @@ class Refused(Summarise):
         return plan
 
 
-class NoFit(Summarise):
+class NoFit(BuiltIn):
     def propose(self, profile: Profile, rng: random.Random, config: BuildConfig) -> Draft | Dropped:
         return Dropped("no fit", "nothing here")
 
 
 def test_a_refused_write_in_a_reference_run_drops_the_attempt(engine: Engine, workspace: Workspace) -> None:
     config = replace(BuildConfig(), rewrites=0)
-    outcome = attempt(engine, workspace, Refused(), 0, 3, config=config).outcome
+    outcome = attempt(engine, workspace, Refused("summarise", "1"), 0, 3, config=config).outcome
     assert isinstance(outcome, Dropped)
     assert outcome.stage == "demonstrator"
     assert "write_table failed" in outcome.reason
 
 
 def test_an_attempt_without_a_fit_is_dropped_with_the_reason(engine: Engine, workspace: Workspace) -> None:
-    assert attempt(engine, workspace, NoFit(), 0, 3).outcome == Dropped("no fit", "nothing here")
+    assert attempt(engine, workspace, NoFit("summarise", "1"), 0, 3).outcome == Dropped("no fit", "nothing here")
 
 
 def test_rewriting_leaves_out_cases_but_never_cures_a_verifier(workspace: Workspace) -> None:
-    draft = Summarise().propose(workspace.profile, random.Random(1), BuildConfig())
+    draft = SUMMARISE.propose(workspace.profile, random.Random(1), BuildConfig())
     assert isinstance(draft, Draft)
     gone = next(m for m in draft.negatives if m.requirement == "rows")
     ok = Row("reference", "reference", "accepted", "accepted")
