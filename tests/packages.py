@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rover.rollout.env import below, tree_of
 from rover.sandbox.protocol import Runtime
-from rover_store.ids import blob_id
 from rover_store.records import (
     Anchor,
     Anchors,
@@ -54,7 +54,6 @@ from rover_store.records.contract import (
     RowsRule,
 )
 from rover_store.records.query import Measure
-from rover_store.trees import tree_id
 
 Files = dict[str, bytes]
 
@@ -224,7 +223,7 @@ def summary_resources() -> Mapping[str, Files]:
 
 def summary_package(name: str = "order-summary") -> Files:
     """The package's files as stored, edges included."""
-    resource = _tree(summary_resources()["files/orders"])
+    resource = tree_of(summary_resources()["files/orders"])
     files: Files = {
         "context/context.json": Context(
             files=(
@@ -258,7 +257,7 @@ def with_checks(source: str, functions: tuple[str, ...], name: str = "order-summ
     rules = tuple(Criterion(id=f, requirement="rows", check=f"checks/main.py:{f}", **criterion) for f in functions)
     files["verifier/verifier.json"] = Verifier(criteria=rules).dump()
     files["verifier/checks/main.py"] = source.encode()
-    return _with_record(files, name, _tree(summary_resources()["files/orders"]))
+    return _with_record(files, name, tree_of(summary_resources()["files/orders"]))
 
 
 def solution_calls() -> tuple[ToolCall, ...]:
@@ -272,20 +271,12 @@ def solution_calls() -> tuple[ToolCall, ...]:
 
 
 def _with_record(files: Files, name: str, resource: str) -> Files:
-    ids = {c: _tree(_below(files, f"{c}/")) for c in ("context", "task", "harness", "verifier")}
+    ids = {c: tree_of(below(files, f"{c}/")) for c in ("context", "task", "harness", "verifier")}
     edges = [Edge(source="context", target="resources/files/orders", version=resource)]
     edges += [Edge(source=s, target="context", version=ids["context"]) for s in ("task", "harness", "verifier")]
     edges += [Edge(source="verifier", target=t, version=ids[t]) for t in ("task", "harness")]
     record = Package(name=name, title="Summarise orders by region", workspace="shop", edges=tuple(edges))
     return dict(sorted({**files, "package.json": record.dump()}.items()))
-
-
-def _below(files: Files, prefix: str) -> Files:
-    return {p[len(prefix) :]: d for p, d in files.items() if p.startswith(prefix)}
-
-
-def _tree(files: Files) -> str:
-    return tree_id({p: (0o100644, blob_id(d)) for p, d in files.items()})
 
 
 def runtime() -> Runtime:

@@ -14,11 +14,11 @@ from rover.construct import cases
 from rover.construct.calibrate import Kind, Row, Seen, attacker_rows, mutant_rows
 from rover.construct.families.protocol import Dropped, Family
 from rover.construct.package import Parts, answered
+from rover.construct.reference import solver
 from rover.policy.slip import SLIPS, Slip
-from rover.policy.solver import SolverPolicy
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env, reference_state
-from rover.rollout.records import RolloutRequest
+from rover.rollout.records import RolloutRequest, seed_for
 from rover.verify.grade import passes
 from rover_store.ids import digest
 from rover_store.records import Admission, Mutation, SealedAudit, Verdict
@@ -61,10 +61,8 @@ def _fresh(rules: tuple[Mutation, ...], env: Env) -> list[Mutation]:
 
 def slip_rows(engine: Engine, family: Family, env: Env, seed: int) -> list[Row]:
     """The demonstrator with each slip, graded."""
-    plan = family.demonstrator()
-    policies = [SolverPolicy(family.name, "demonstrator", plan, Slip(kind), version=family.version) for kind in SLIPS]
-    seeds = [int(digest(["admission", p.id, seed])[:15], 16) for p in policies]
-    results = engine.rollouts([RolloutRequest(env, p, s) for p, s in zip(policies, seeds, strict=True)])
+    policies = [solver(family, "demonstrator", Slip(kind)) for kind in SLIPS]
+    results = engine.rollouts([RolloutRequest(env, p, seed_for("admission", p.id, seed)) for p in policies])
     verdicts = engine.grade([(r, env) for r in results])
     reference = reference_state(env)
     rows = []

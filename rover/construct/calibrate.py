@@ -12,7 +12,6 @@ deletes files or has a last message, a state.json (a reference record).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -21,7 +20,6 @@ from rover.sandbox.protocol import Files
 from rover.verify.grade import passes
 from rover.verify.mutate import changed, laid
 from rover_store.errors import PackageError
-from rover_store.ids import digest
 from rover_store.records import Mutation, Reference, Verdict
 
 if TYPE_CHECKING:
@@ -86,23 +84,15 @@ def reference_row(engine: Engine, env: Env) -> Row:
 
 def state_rows(engine: Engine, env: Env) -> list[Row]:
     """Alternatives that are kept as files."""
-    verdicts = grade_states(engine, env, [alternative_state(env, name) for name in env.cases.states])
+    verdicts = engine.grade_states([(env, *alternative_state(env, name)) for name in env.cases.states])
     return [_all_right(name, "alternative", v) for name, v in zip(env.cases.states, verdicts, strict=True)]
-
-
-def grade_states(engine: Engine, env: Env, states: Sequence[tuple[Files, str]]) -> list[Verdict]:
-    """Verdicts of bare end states with their last messages, in order, over as many boxes as the engine has workers."""
-    if engine.workers == 1 or len(states) < 2:
-        return [engine.grade_state(env, state, message) for state, message in states]
-    with ThreadPoolExecutor(engine.workers, thread_name_prefix="calibrate") as threads:
-        return list(threads.map(lambda s: engine.grade_state(env, *s), states))
 
 
 def mutant_rows(engine: Engine, env: Env, rules: Sequence[Mutation], seed: int) -> list[Row]:
     """Negatives (rules with a requirement) and alternatives, made of the reference and graded."""
     made = mutants(engine, env, rules, seed)
     message = env.reference.final_message
-    verdicts = iter(grade_states(engine, env, [(state, message) for state in made if not isinstance(state, str)]))
+    verdicts = iter(engine.grade_states([(env, state, message) for state in made if not isinstance(state, str)]))
     out = []
     for rule, state in zip(rules, made, strict=True):
         if isinstance(state, str):
@@ -135,10 +125,10 @@ def attacker_rows(engine: Engine, env: Env, seed: int) -> tuple[list[Row], int, 
     """Every null attacker through the harness; also how many rollouts were run and reused."""
     from rover.policy.null import NULL_POLICIES
     from rover.policy.registry import get_policy
-    from rover.rollout.records import RolloutRequest
+    from rover.rollout.records import RolloutRequest, seed_for
 
     policies = [get_policy(f"null:{name}") for name in NULL_POLICIES]
-    requests = [RolloutRequest(env, p, int(digest(["calibrate", p.id, seed])[:15], 16)) for p in policies]
+    requests = [RolloutRequest(env, p, seed_for("calibrate", p.id, seed)) for p in policies]
     results = engine.rollouts(requests)
     verdicts = engine.grade([(r, env) for r in results])
     rows = [

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from rover.construct.anchors import queries
 from rover.construct.families.protocol import Draft
 from rover.construct.reference import Demonstration
-from rover.rollout.env import tree_of
+from rover.rollout.env import below, tree_of
 from rover.sandbox.protocol import Files
 from rover_store.ids import COMPONENTS, ComponentName, blob_id
 from rover_store.records import (
@@ -111,7 +111,7 @@ def files(parts: Parts) -> dict[str, bytes]:
         "harness/harness.json": draft.harness.dump(),
         **{f"verifier/{path}": data for path, data in verifier_files(parts).items()},
     }
-    ids = {name: tree_of(_below(out, f"{name}/")) for name in COMPONENTS}
+    ids = {name: tree_of(below(out, f"{name}/")) for name in COMPONENTS}
     if parts.reference:
         out["demonstrations/demonstrator.json"] = _anywhere(parts.reference.trajectory).dump()
     out["package.json"] = _record(parts, ids, bound).dump()
@@ -187,10 +187,6 @@ def answered(contract: Contract, anchors: Anchors, draft: Draft) -> dict[str, ob
     tables = {a.id: a.value.model_dump(mode="json") for a in anchors.anchors}
     used = {c.requirement: c.anchors for c in draft.criteria if c.anchors}
     return {need.id: [tables[a] for a in used[need.id]] for need in contract.requirements if need.id in used}
-
-
-def _below(files_: Mapping[str, bytes], prefix: str) -> dict[str, bytes]:
-    return {path[len(prefix) :]: data for path, data in files_.items() if path.startswith(prefix)}
 
 
 def _anywhere(trajectory: Trajectory) -> Trajectory:

@@ -8,10 +8,11 @@ nothing changed the result is the same bytes. A package without a family has no 
 from __future__ import annotations
 
 from rover.construct.anchors import derive, queries
-from rover.construct.families.protocol import Dropped, FrozenContract, stored
-from rover.construct.families.registry import family, names
+from rover.construct.families.protocol import Dropped, Family, FrozenContract, stored
+from rover.construct.families.registry import installed
 from rover.construct.package import ALTERNATIVE, alternative_files, reference_files
 from rover.construct.reference import Demonstration, demonstrate
+from rover.policy.solver import Role
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env
 from rover.sandbox.protocol import Files
@@ -25,16 +26,16 @@ class RebuildFailed(PackageError):
 
 def rebuild_verifier(engine: Engine, env: Env) -> Files:
     """The files of V, rebuilt. RebuildFailed where an answer or a solver's run cannot be had any more."""
-    name = env.record.family
-    if name is None or name not in names():
+    family = installed(env.record.family)
+    if family is None:
         return dict(env.verifier_files)
     files = dict(env.verifier_files)
     files["anchors.json"] = _anchors(engine, env, files.get("anchors.json", b""))
     contract = stored(env.contract, env.instruction)
-    made = _run(engine, name, contract, env, "demonstrator")
+    made = _run(engine, family, contract, env, "demonstrator")
     files = _replaced(files, "reference/", reference_files(made))
     if ALTERNATIVE in env.cases.states:
-        other = _run(engine, name, contract, env, "alternative")
+        other = _run(engine, family, contract, env, "alternative")
         files = _replaced(files, f"cases/{ALTERNATIVE}/", alternative_files(other))
     return dict(sorted(files.items()))
 
@@ -52,8 +53,8 @@ def _anchors(engine: Engine, env: Env, before: bytes) -> bytes:
     return before if new == env.anchors else new.dump()
 
 
-def _run(engine: Engine, name: str, contract: FrozenContract, env: Env, role: str) -> Demonstration:
-    made = demonstrate(engine, family(name), contract, env, role=role)
+def _run(engine: Engine, family: Family, contract: FrozenContract, env: Env, role: Role) -> Demonstration:
+    made = demonstrate(engine, family, contract, env, role=role)
     if isinstance(made, Dropped):
         raise RebuildFailed("verifier/reference/reference.json", "", f"{role}: {made.reason}")
     return made

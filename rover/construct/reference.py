@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from rover.construct.families.protocol import Dropped, Family, FrozenContract
 from rover.harness.tools.specs import WRITERS
-from rover.policy.solver import SolverPolicy
+from rover.policy.slip import Slip
+from rover.policy.solver import Role, SolverPolicy
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env
 from rover.rollout.records import RolloutRequest, RolloutResult
@@ -33,7 +34,7 @@ class Demonstration:
 
 
 def demonstrate(
-    engine: Engine, family: Family, contract: FrozenContract, env: Env, *, role: str = "demonstrator", seed: int = SEED
+    engine: Engine, family: Family, contract: FrozenContract, env: Env, *, role: Role = "demonstrator", seed: int = SEED
 ) -> Demonstration | Dropped:
     """Run a solver of the family on the env, whose contract must be the frozen one."""
     if not isinstance(contract, FrozenContract):
@@ -46,11 +47,10 @@ def demonstrate(
     return _change(role, env.start, result)
 
 
-def solver(family: Family, role: str) -> SolverPolicy:
-    """A family's solver as a policy."""
-    if role == "demonstrator":
-        return SolverPolicy(family.name, role="demonstrator", plan=family.demonstrator(), version=family.version)
-    return SolverPolicy(family.name, role="alternative", plan=family.alternative(), version=family.version)
+def solver(family: Family, role: Role, slip: Slip | None = None) -> SolverPolicy:
+    """A family's solver as a policy, careful or with a slip."""
+    plan = family.demonstrator() if role == "demonstrator" else family.alternative()
+    return SolverPolicy(family.name, role, plan, slip, version=family.version)
 
 
 def failure(trajectory: Trajectory) -> str:

@@ -61,10 +61,9 @@ class Runs:
     @cached_property
     def family(self) -> Family | None:
         """The family of the package, where it names one that is installed."""
-        from rover.construct.families.registry import family, names
+        from rover.construct.families.registry import installed
 
-        name = self.ctx.env.record.family
-        return family(name) if name in names() else None
+        return installed(self.ctx.env.record.family)
 
     @cached_property
     def demonstrator(self) -> Run | None:
@@ -155,28 +154,22 @@ class Runs:
         return result.value
 
     def _solve(self, role: Role, budget: Budget | None = None, env: Env | None = None) -> Run | None:
-        from rover.policy.solver import SolverPolicy
+        from rover.construct.reference import solver
 
-        if self.family is None:
-            return None
-        plan = self.family.demonstrator() if role == "demonstrator" else self.family.alternative()
-        return self._run([SolverPolicy(self.family.name, role, plan)], budget, env)[0]
+        return self._run([solver(self.family, role)], budget, env)[0] if self.family else None
 
     def _run(
         self, policies: list[Policy], budget: Budget | None = None, env: Env | None = None
     ) -> tuple[Run, ...]:
-        from rover.rollout.records import RolloutRequest
+        from rover.rollout.records import RolloutRequest, seed_for
 
         env = env or self.ctx.env
-        requests = [RolloutRequest(env, p, self.seed(p.id), budget) for p in policies]
+        requests = [RolloutRequest(env, p, seed_for("diagnose", p.id, self.ctx.seed), budget) for p in policies]
         results = self.ctx.engine.rollouts(requests)
         self.reused += sum(r.reused for r in results)
         self.ran += sum(not r.reused for r in results)
         verdicts = self.ctx.engine.grade([(r, env) for r in results])
         return tuple(Run(p.id, r, v) for p, r, v in zip(policies, results, verdicts, strict=True))
-
-    def seed(self, policy: str) -> int:
-        return int(digest(["diagnose", policy, self.ctx.seed])[:15], 16)
 
 
 def without(env: Env, paths: Iterable[str]) -> Env:

@@ -14,7 +14,7 @@ from typing import Any
 from rover.diagnose.demands import contract_sources
 from rover.repair import fcr
 from rover.repair.proposals.protocol import Draft
-from rover.rollout.env import Env, env_from_files, tree_of
+from rover.rollout.env import Env, below, env_from_files, tree_of
 from rover_store.errors import PackageError
 from rover_store.graph import DEFAULT, Dependency, node
 from rover_store.ids import BIT, COMPONENTS, ComponentName, blob_id
@@ -225,8 +225,7 @@ class _Work:
         self.packages[package] = dict(sorted(files.items()))
 
     def _tree(self, package: str, component: str) -> str:
-        head = component + "/"
-        return tree_of({p.removeprefix(head): d for p, d in self.packages[package].items() if p.startswith(head)})
+        return tree_of(below(self.packages[package], component + "/"))
 
 
 def _edges(name: str, env: Env) -> list[Dependency]:

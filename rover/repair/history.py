@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rover.repair.candidates import Parent
 from rover.repair.intent import is_admitted
 from rover.repair.proposals.protocol import Earlier, PackageView
-from rover.rollout.env import Env, load_env
+from rover.rollout.env import Env, below, load_env
 from rover_store.errors import PackageError
 from rover_store.ids import ComponentName
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: trailer of a commit that broke a package on purpose
 INJECTED = "Rover-Injected"
+#: trailer of a commit that a repair promoted
+REPAIRED = "Rover-Case"
 
 
 class Version(NamedTuple):
@@ -55,13 +57,17 @@ def history(store: Store, name: str, rev: str = "HEAD") -> Callable[[ComponentNa
     Taking back an injection is no repair: what the injector changed would be measured, not the repair.
     """
     newest = next(versions(store, name, rev), None)
-    if newest is None or any(key.startswith(INJECTED) for key in newest.trailers):
+    if newest is None or _injected(newest):
         return None
 
     def earlier(component: ComponentName) -> Iterator[Earlier]:
         present: str | None = None
         seen: set[str] = set()
-        for commit, env in envs(store, name, rev):
+        for version in _before_injection(versions(store, name, rev)):
+            try:
+                env = load_env(store, version.tree)
+            except PackageError:
+                continue
             tree = env.component_id(component)
             present = present or tree
             if tree == present or tree in seen:
@@ -69,9 +75,26 @@ def history(store: Store, name: str, rev: str = "HEAD") -> Callable[[ComponentNa
             seen.add(tree)
             head = component + "/"
             files = {p.removeprefix(head): d for p, d in env.files.items() if p.startswith(head)}
-            yield Earlier(commit, tree, files, is_admitted(env))
+            yield Earlier(version.commit, tree, files, is_admitted(env))
 
     return earlier
+
+
+def _before_injection(found: Iterable[Version]) -> Iterator[Version]:
+    """Versions newer than the last injection that no repair followed; those that an injection left are no choice."""
+    repaired = False
+    for version in found:
+        if not _injected(version):
+            repaired = repaired or REPAIRED in version.trailers
+            yield version
+        elif not repaired:
+            return
+        else:
+            repaired = False
+
+
+def _injected(version: Version) -> bool:
+    return any(key.startswith(INJECTED) for key in version.trailers)
 
 
 def siblings(store: Store, name: str, resources: Iterable[str], rev: str = "HEAD") -> dict[str, tuple[str, ...]]:

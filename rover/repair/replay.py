@@ -14,15 +14,20 @@ from typing import Literal
 
 from rover.construct.families.protocol import Family
 from rover.policy.protocol import Policy
+from rover.policy.slip import SlipKind
+from rover.policy.solver import Role
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env
-from rover.rollout.records import RolloutRequest, RolloutResult
-from rover_store.ids import digest
+from rover.rollout.records import RolloutRequest, RolloutResult, seed_for
 from rover_store.records import Trajectory, Verdict
 
 Kind = Literal["solver", "slip", "attacker", "model", "recorded"]
 #: solver and slip of the three careless variants
-SLIPS = (("demonstrator", "perturb_number"), ("alternative", "drop_row"), ("demonstrator", "wrong_column"))
+SLIPS: tuple[tuple[Role, SlipKind], ...] = (
+    ("demonstrator", "perturb_number"),
+    ("alternative", "drop_row"),
+    ("demonstrator", "wrong_column"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +58,17 @@ class Run:
         return sum(len(turn.calls) for turn in self.result.trajectory.turns)
 
 
-def family_of(env: Env) -> Family | None:
-    """The installed family of a package; None for one made by hand."""
-    from rover.construct.families.registry import family, names
-
-    return family(env.record.family) if env.record.family in names() else None
-
-
 def actors(
     env: Env, parent: Env, models: Sequence[Policy] = (), recorded: Sequence[Trajectory] = ()
 ) -> tuple[Actor, ...]:
     """The replay policies of a candidate. Recorded ones only where nothing they rest on changed."""
+    from rover.construct.families.registry import installed
     from rover.policy.null import NULL_POLICIES
     from rover.policy.registry import get_policy
     from rover.policy.replay import ReplayPolicy
 
     found: list[Actor] = []
-    known = family_of(env)
+    known = installed(env.record.family)
     if known is not None:
         found += solvers(known)
     elif (env.task_id, env.harness_id) == (parent.task_id, parent.harness_id):
@@ -83,20 +82,9 @@ def solvers(family: Family) -> list[Actor]:
     """Both solvers of a family, and three careless variants."""
     from rover.construct.reference import solver
     from rover.policy.slip import Slip
-    from rover.policy.solver import SolverPolicy
 
-    plans = {"demonstrator": family.demonstrator(), "alternative": family.alternative()}
-    careful = [Actor(solver(family, role), "solver") for role in plans]
-    slips = [
-        Actor(SolverPolicy(family.name, role, plans[role], Slip(kind), version=family.version), "slip")  # type: ignore[arg-type]
-        for role, kind in SLIPS
-    ]
-    return careful + slips
-
-
-def seed_of(case: str, policy: str, k: int) -> int:
-    """sha256 of case, policy and k, in 60 bits."""
-    return int(digest([case, policy, k])[:15], 16)
+    careful = [Actor(solver(family, role), "solver") for role in ("demonstrator", "alternative")]
+    return careful + [Actor(solver(family, role, Slip(kind)), "slip") for role, kind in SLIPS]
 
 
 @dataclass
@@ -112,7 +100,7 @@ class Replay:
     def play(self, env: Env, cast: Sequence[Actor]) -> tuple[Run, ...]:
         """Every actor on every seed, graded by the candidate's own verifier."""
         order = [(actor, k) for k in self.seeds for actor in cast]
-        requests = [RolloutRequest(env, a.policy, seed_of(self.case, a.policy.id, k)) for a, k in order]
+        requests = [RolloutRequest(env, a.policy, seed_for(self.case, a.policy.id, k)) for a, k in order]
         results = self.engine.rollouts(requests)
         self.reused += sum(r.reused for r in results)
         self.ran += sum(not r.reused for r in results)

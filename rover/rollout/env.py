@@ -27,15 +27,13 @@ from rover_store.records import (
     Task,
     Verifier,
 )
-from rover_store.trees import tree_id
+from rover_store.trees import FILE, LINK, tree_id
 
 if TYPE_CHECKING:
     from rover_store.store import Store
 
 R = TypeVar("R", bound=Record)
 
-FILE = 0o100644
-LINK = 0o120000
 REFERENCE = "reference/"
 
 
@@ -101,7 +99,7 @@ def env_from_files(files: Files, resources: Mapping[str, Files], *, tree: str | 
     """The Env of a package folder in memory. `resources` maps "files/NAME" to the files of its resource tree."""
     record = _record(Package, files, "package.json")
     context = _record(Context, files, "context/context.json")
-    start = workspace(context, _below(files, "context/files/"), resources)
+    start = workspace(context, below(files, "context/files/"), resources)
     return Env(
         package=record.name,
         tree=tree or tree_of(files),
@@ -121,7 +119,7 @@ def env_from_files(files: Files, resources: Mapping[str, Files], *, tree: str | 
         reference=_record(Reference, files, "verifier/reference/reference.json", Reference()),
         start=start,
         start_tree=tree_of(start),
-        verifier_files=_below(files, "verifier/"),
+        verifier_files=below(files, "verifier/"),
         files=files,
         resources=resources,
     )
@@ -160,19 +158,19 @@ def reference_state(env: Env) -> Files:
     return dict(sorted(state.items()))
 
 
-def without_reference(verifier_files: Files) -> Files:
-    """The verifier as a grading of a policy mounts it: everything but the reference and the calibration cases."""
-    return {p: d for p, d in verifier_files.items() if not p.startswith((REFERENCE, "cases/"))}
-
-
 def tree_of(files: Files) -> str:
     """The git tree id of plain files."""
     return tree_id({path: (FILE, blob_id(data)) for path, data in files.items()})
 
 
+def below(files: Files, folder: str) -> dict[str, bytes]:
+    """The files below `folder` (it ends in a slash), by their paths in it."""
+    return {path[len(folder) :]: data for path, data in files.items() if path.startswith(folder)}
+
+
 def _mounted(ref: ResourceRef, content: Files) -> Iterable[tuple[str, bytes]]:
     prefix = f"{ref.mount.strip('/')}/" if ref.mount.strip("/") else ""
-    return ((prefix + path, data) for path, data in _below(content, "files/").items())
+    return ((prefix + path, data) for path, data in below(content, "files/").items())
 
 
 def _check_paths(files: Files) -> None:
@@ -188,14 +186,10 @@ def _check_paths(files: Files) -> None:
 
 
 def _component_id(files: Files, name: ComponentName) -> str:
-    own = _below(files, f"{name}/")
+    own = below(files, f"{name}/")
     if not own:
         raise PackageError(f"{name}/", "", "the component is missing")
     return tree_of(own)
-
-
-def _below(files: Files, prefix: str) -> Files:
-    return {path[len(prefix) :]: data for path, data in files.items() if path.startswith(prefix)}
 
 
 def _record(kind: type[R], files: Files, path: str, default: R | None = None) -> R:

@@ -126,5 +126,6 @@ def rollout_id(key: RolloutKey) -> str:
 
 
 def seed_for(case: str, policy: str, attempt: int) -> int:
-    """The seed of one attempt: of the case, the policy and the attempt alone, so that candidates can be compared."""
+    """The seed of one attempt, in 60 bits: of the case, the policy and the attempt alone, so that candidates can be
+    compared."""
     return int(digest([case, policy, attempt])[:15], 16)

@@ -38,6 +38,11 @@ def family(name: str) -> Family:
     return found
 
 
+def installed(name: str | None) -> Family | None:
+    """The family that a package names; None where it names none, or one that is not here."""
+    return family(name) if name in names() else None
+
+
 def families(*only: str) -> tuple[Family, ...]:
     """The named families, or all of them."""
     return tuple(family(name) for name in (only or names()))

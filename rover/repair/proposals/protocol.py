@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
+from rover.rollout.env import Env, below
 from rover_store.ids import ComponentName
 from rover_store.records import Diagnosis
 
 if TYPE_CHECKING:
     from rover.rollout.engine import Engine
-    from rover.rollout.env import Env
 
 Files = Mapping[str, bytes]
 
@@ -48,8 +48,7 @@ class PackageView:
 
     def component(self, name: ComponentName) -> dict[str, bytes]:
         """The files of one component, paths relative to its folder."""
-        head = name + "/"
-        return {p.removeprefix(head): data for p, data in self.files.items() if p.startswith(head)}
+        return below(self.files, name + "/")
 
 
 @dataclass(frozen=True)
