@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rover_store.errors import NotFound, StoreError
-from rover_store.packs import BLOB, COMMIT, KIND_CODE, KIND_NAME, TAG, TREE, Pack
+from rover_store.packs import BLOB, COMMIT, KIND_CODE, KIND_NAME, TREE, Pack
 from rover_store.trees import EMPTY_TREE, FOLDER, Level, TreeItem, parse_tree
 
 _ID = re.compile(r"[0-9a-f]{40}")
@@ -45,9 +45,6 @@ class Objects:
 
     def read_commit(self, object_hex: str) -> bytes:
         return self._read_as(object_hex, COMMIT)
-
-    def read_tag(self, object_hex: str) -> bytes:
-        return self._read_as(object_hex, TAG)
 
     def get(self, object_hex: str) -> tuple[int, bytes]:
         """Kind and bytes of any object."""

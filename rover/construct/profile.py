@@ -110,9 +110,6 @@ class Profile:
         return tuple(found)
 
 
-WorkspaceProfile = Profile
-
-
 def profile_folder(folder: Path, limits: Limits | None = None) -> Profile:
     """Profile every file below `folder`. PackageError where there is no folder, no file or none that is usable."""
     limits = limits or Limits()

@@ -31,7 +31,7 @@ from rover.repair.proposals.registry import propose
 from rover.repair.trials import NobodyToAsk
 from rover.repair.vote import by_vote
 from rover.rollout.engine import Engine
-from rover.rollout.env import Env, load_env, reference_state, tree_of
+from rover.rollout.env import Env, load_env, reference_state
 from rover_store.errors import LostRace, PackageError, UsageError
 from rover_store.ids import BIT, ComponentName
 from rover_store.records import Diagnosis, Repair, Trajectory
@@ -230,7 +230,7 @@ def _differs(proposal: Frozen, env: Env) -> bool:
 
 
 def _replaced(proposals: Sequence[Frozen]) -> list[str]:
-    return sorted({name for p in proposals for name, content in p.draft.resources.items() if tree_of(content)})
+    return sorted({name for p in proposals for name in p.draft.resources})
 
 
 def _record(
@@ -257,6 +257,9 @@ def _outcome(request: RepairRequest, lattice: Lattice) -> tuple[Outcome, str]:
     selected = lattice.selection.selected
     if lattice.selection.control_passed:
         return "abstained", "the package passes every gate as it is: the finding is dropped"
+    if selected is None and lattice.trials.undecided:
+        open_ones = ", ".join(fcr.letters(mask) for mask in lattice.trials.undecided)
+        return "undecided", f"no combination passes every gate, and nobody could be asked about {open_ones}"
     if selected is None:
         return "kept", "no combination passes every gate"
     letters = fcr.letters(selected.mask)

@@ -26,8 +26,6 @@ CHUNK = 32
 #: so many infrastructure errors in a row end a run: the server or the sandbox is gone
 GIVE_UP = 8
 
-OUTCOMES = ("passed", "failed", "policy_error", "infra_error", "verifier_error")
-
 
 @dataclass(frozen=True, slots=True)
 class Ran:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rover_store.store import Store
     from rover_store.write import Transaction
 
-ZERO = "0" * 40
 
 
 def keep(

@@ -132,10 +132,6 @@ class BubblewrapSandbox:
         self._closed = True
         self._end()
 
-    @property
-    def closed(self) -> bool:
-        return self._closed
-
     def _ask_or_fail(self, head: dict[str, Any], body: list[bytes] | None = None) -> frames.Message:
         try:
             return self._ask(head, body)

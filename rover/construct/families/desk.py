@@ -16,7 +16,6 @@ from typing import Any
 from rover.policy.protocol import PolicyFailure, PolicyView
 from rover_store.records import Call, ToolCall
 
-Work = Generator[ToolCall, Call, Any]
 PAGE = 5000
 #: what stands for an empty cell in a column of numbers or dates
 MARKS = ("na", "n/a", "nan", "null")
