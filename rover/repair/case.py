@@ -137,6 +137,7 @@ def confirm(lattice: Lattice, audit: Callable[[Trial], GateResult], settings: Se
         thorough=False,
         gates={},
         trials={},
+        undecided=[],
     )
     _tell(settings, "confirm")
     passed = fresh.evaluate(chosen)

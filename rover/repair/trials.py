@@ -45,6 +45,7 @@ class Trials:
     progress: Progress | None = None
     gates: dict[int, tuple[GateResult, ...]] = field(default_factory=dict)
     trials: dict[int, Trial] = field(default_factory=dict)
+    undecided: list[int] = field(default_factory=list)  # masks of candidates that nobody could be asked about
 
     def trial(self, mask: int) -> Trial:
         if mask not in self.trials:
@@ -57,7 +58,7 @@ class Trials:
         """Whether the candidate passes every gate; what each said is kept in `gates`."""
         trial = self.trial(option.mask)
         if all(actor.kind == "attacker" for actor in trial.cast):
-            raise NobodyToAsk(f"{self.parent.name} has no solver; name models with --policy")
+            return self._unasked(option.mask)
         results: list[GateResult] = []
         for step in self._steps(trial):
             if self.progress is not None:
@@ -67,6 +68,15 @@ class Trials:
             if not results[-1].passed and not self.thorough:
                 return False
         return all(r.passed for r in results)
+
+    def _unasked(self, mask: int) -> bool:
+        """Nobody can show that this candidate's task can be done: it does not pass. Not even the parent's: no case."""
+        if mask == 0:
+            raise NobodyToAsk(f"{self.parent.name} has no solver; name models with --policy")
+        reason = "no solver, and what was recorded ran on another task or harness; name models with --policy"
+        self.gates[mask] = (GateResult(gate="resolved", passed=False, reason=reason),)
+        self.undecided.append(mask)
+        return False
 
     def _steps(self, trial: Trial) -> Iterator[Callable[[], GateResult]]:
         parent = self.trial(0)
