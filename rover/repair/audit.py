@@ -25,13 +25,14 @@ def audit(store: Store, trial: Trial, seed: int = 0) -> GateResult:
     """The verdict of the package's sealed audit on the selected candidate."""
     records = read_for_audit(store, trial.env.package)
     if not records:
-        return GateResult(gate="audit", passed=True, reason="no sealed audit is kept for this package")
+        return GateResult(gate="audit", passed=True, reason="no sealed audit is kept: counts as unresolved")
     record = records[-1]
     problems = [*_intent(record, trial), *_cases(record, trial, seed), *_answers(record, trial)]
     if problems:
         return GateResult(gate="audit", passed=False, reason=problems[0])
+    where = (f"sealed audit {len(records)}",)
     held = f"{len(record.negatives)} negatives, {len(record.alternatives)} alternatives, {len(record.answers)} answers"
-    return GateResult(gate="audit", passed=True, reason=f"held on {held} that nobody saw")
+    return GateResult(gate="audit", passed=True, reason=f"held on {held} that nobody saw", evidence=where)
 
 
 def _intent(record: SealedAudit, trial: Trial) -> Iterator[str]:

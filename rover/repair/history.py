@@ -73,9 +73,7 @@ def history(store: Store, name: str, rev: str = "HEAD") -> Callable[[ComponentNa
             if tree == present or tree in seen:
                 continue
             seen.add(tree)
-            head = component + "/"
-            files = {p.removeprefix(head): d for p, d in env.files.items() if p.startswith(head)}
-            yield Earlier(version.commit, tree, files, is_admitted(env))
+            yield Earlier(version.commit, tree, below(env.files, f"{component}/"), is_admitted(env))
 
     return earlier
 

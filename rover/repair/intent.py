@@ -30,6 +30,8 @@ class Intent:
     origin: Literal["admission", "vote"]
     commit: str = ""  # the admitted revision
     start: dict[str, bytes] = field(default_factory=dict)  # its workspace; empty where never admitted
+    pass_weight: float = 0.0  # its pass mark
+    critical: frozenset[str] = frozenset()  # requirements that the contract and a criterion call critical
     undecided: tuple[str, ...] = ()  # requirements (or paths) on which the vote was a tie
     notes: tuple[str, ...] = ()
 
@@ -44,8 +46,23 @@ def last_admitted(versions: Iterable[tuple[str, Env]]) -> Intent | None:
     """The intent of the newest admitted version among `(commit, env)`, newest first; None where there is none."""
     for commit, env in versions:
         if is_admitted(env):
-            return Intent(env.contract, env.instruction, "admission", commit, dict(env.start))
+            mark, critical = env.verifier.pass_weight, criticals(env)
+            start = dict(env.start)
+            return Intent(env.contract, env.instruction, "admission", commit, start, mark, critical)
     return None
+
+
+def criticals(env: Env) -> frozenset[str]:
+    """Requirements without which nothing passes: critical in the contract and by a criterion."""
+    scored = {c.requirement for c in env.verifier.criteria if c.critical}
+    return frozenset(r.id for r in env.contract.requirements if r.critical and r.id in scored)
+
+
+def loosened(intent: Intent, env: Env) -> Iterator[str]:
+    """Where the verifier's rules are weaker than the frozen ones: a lower pass mark, a criterion that may fail."""
+    if env.verifier.pass_weight < intent.pass_weight:
+        yield f"the pass mark is {env.verifier.pass_weight:g} instead of {intent.pass_weight:g}"
+    yield from (f"no criterion of {name} is critical any more" for name in sorted(intent.critical - criticals(env)))
 
 
 def differences(intent: Intent, env: Env) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from rover.diagnose.demands import givens_used, states
-from rover.repair.intent import Intent
+from rover.repair.intent import Intent, criticals
 from rover.repair.oracle import Opinion
 from rover.rollout.env import Env
 from rover_store.records import Contract, Deliverable, Requirement
@@ -43,7 +43,15 @@ def by_vote(env: Env, reference: Opinion | None, start: Opinion | None) -> Inten
         else:
             kept.append(requirement)
     frozen = contract.model_copy(update={"requirements": tuple(kept)})
-    return Intent(frozen, env.instruction, "vote", undecided=tuple(undecided), notes=tuple(notes))
+    return Intent(
+        frozen,
+        env.instruction,
+        "vote",
+        undecided=tuple(undecided),
+        notes=tuple(notes),
+        pass_weight=env.verifier.pass_weight,
+        critical=criticals(env) & {r.id for r in kept},
+    )
 
 
 def _balance(env: Env, requirement: Requirement, reference: Opinion | None, start: Opinion | None) -> int:

@@ -101,6 +101,11 @@ class Repair(Record):
     outcome: Literal["promoted", "kept", "abstained", "undecided", "dry_run"]
     reason: str = ""
 
+    @property
+    def audited(self) -> bool:
+        """Whether a sealed audit confirmed the choice. A case without one counts as unresolved in every measure."""
+        return any(g.gate == "audit" and g.passed and g.evidence for g in self.confirmation)
+
 
 class SealedAudit(Record):
     """Held-out checks of one package, kept outside it. Written once by the builder; read after confirmation."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from rover.repair.intent import Intent, differences
+from rover.repair.intent import differences, loosened
 from rover.repair.trial import Trial
-from rover.rollout.env import Env
 from rover_store.records import Finding, GateResult
+
+if TYPE_CHECKING:
+    from rover.rollout.engine import Engine
 
 #: findings that an edit may answer by taking a file away: the file is the defect
 EXCESS = frozenset({"leaked_answer", "excess_input"})
@@ -17,8 +21,9 @@ WAY = frozenset({"tool_removed", "budget_too_small"})
 
 def intent_kept(trial: Trial, parent: Trial, findings: Sequence[Finding], *, replayed: bool) -> GateResult:
     """`replayed`: compare runs too; without it only what the files say."""
-    problems = list(differences(trial.intent, trial.env))
-    problems += _shrunk(parent.env, trial.env, trial.intent, findings)
+    problems = [*differences(trial.intent, trial.env), *loosened(trial.intent, trial.env)]
+    if not replayed:
+        problems += _shrunk(parent, trial, [f for f in findings if f.status == "confirmed"])
     if not problems and replayed:
         problems += _easier(trial, parent, findings)
     if problems:
@@ -28,19 +33,39 @@ def intent_kept(trial: Trial, parent: Trial, findings: Sequence[Finding], *, rep
     return GateResult(gate="intent", passed=True, reason=f"every demand stands, {where}; not easier")
 
 
-def _shrunk(parent: Env, now: Env, intent: Intent, findings: Sequence[Finding]) -> Iterator[str]:
-    """Inputs and distractors that went or lost rows, unless they are the finding or as they were admitted."""
-    kinds = {f.kind for f in findings}
-    named = " ".join(" ".join([f.message, *f.evidence, str(f.details)]) for f in findings if f.kind in EXCESS)
-    for path, before in parent.start.items():
-        after = now.start.get(path)
-        if after == before or (kinds & EXCESS and path in named):
+def _shrunk(parent: Trial, now: Trial, findings: Sequence[Finding]) -> Iterator[str]:
+    """Inputs and distractors that went or hold less, unless they are the finding or as they were admitted."""
+    excess = " ".join(" ".join([f.message, *f.evidence, str(f.details)]) for f in findings if f.kind in EXCESS)
+    before, after, admitted = parent.env.start, now.env.start, now.intent.start
+    edited = []
+    for path, data in before.items():
+        if after.get(path) == data or _named(path, excess):
             continue
-        if after is None:
-            if not intent.start or path in intent.start:
-                yield f"the input {path} is gone"
-        elif intent.start.get(path) != after and after.count(b"\n") < before.count(b"\n"):
-            yield f"the input {path} lost {before.count(b'%c' % 10) - after.count(b'%c' % 10)} lines"
+        if path in after:
+            edited += [path] if admitted.get(path) != after[path] else []
+        elif not admitted or path in admitted:
+            yield f"the input {path} is gone"
+    if edited:
+        yield from _lost(now.replay.engine, {p: before[p] for p in edited}, {p: after[p] for p in edited})
+
+
+def _named(path: str, text: str) -> bool:
+    return re.search(rf"(?<![\w./-]){re.escape(path)}(?![\w/-])", text) is not None
+
+
+def _lost(engine: Engine, before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Iterator[str]:
+    """Edited files that hold fewer rows, columns, sheets or values than they did."""
+    files = {f"before/{p}": d for p, d in before.items()} | {f"after/{p}": d for p, d in after.items()}
+    result = engine.call("rover.repair.sizes_inside:sizes", {"files": sorted(files)}, files)
+    if result.breach or result.error:
+        yield f"the edited inputs cannot be compared: {result.breach or result.error}"
+        return
+    for path in before:
+        then, now = result.value[f"before/{path}"], result.value[f"after/{path}"]
+        for unit, count in then.items():
+            if unit in now and now[unit] < count:
+                yield f"the input {path} lost {count - now[unit]} {unit}"
+                break
 
 
 def _easier(trial: Trial, parent: Trial, findings: Sequence[Finding]) -> Iterator[str]:
@@ -58,5 +83,5 @@ def _easier(trial: Trial, parent: Trial, findings: Sequence[Finding]) -> Iterato
     demonstrators = [r for r in parent.runs if ":demonstrator:" in r.actor.policy.id and not r.weak]
     demonstrated = any((r.actor.policy.id, r.k) in theirs for r in demonstrators)
     longer = before is not None and after is not None and after < before
-    if longer and demonstrated and not WAY & {f.kind for f in findings}:
+    if longer and demonstrated and not WAY & {f.kind for f in findings if f.status == "confirmed"}:
         yield f"the shortest known solution takes {after} calls instead of {before}"
