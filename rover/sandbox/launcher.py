@@ -142,8 +142,8 @@ def main() -> None:
     except OSError as error:
         sock.send(json.dumps({"error": f"{error.filename or 'launcher'}: {error.strerror or error}"}).encode())
         return
-    sock.send(b"{}")
     try:
+        sock.send(b"{}")
         serve(sock, parent, places)
     except (BrokenPipeError, ConnectionError):
         return
