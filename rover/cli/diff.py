@@ -8,6 +8,7 @@ import typer
 
 from rover.cli.output import Json, note, plain, print_json
 from rover.cli.stores import open_store
+from rover_store.errors import UsageError
 
 if TYPE_CHECKING:
     from rover_store.diff import Diff, FileDiff
@@ -30,6 +31,8 @@ def command(
     """
     store = open_store()
     found = store.diff(old, new, package)
+    if package != "*" and not (found.packages or store.packages(old, package) or store.packages(new, package)):
+        raise UsageError(f"no package of {old} or {new} matches {package!r}", hint="`rover list` shows all names")
     if as_json:
         print_json(_plain(found))
         return

@@ -54,7 +54,7 @@ def command(
 
 
 def _known(package: str) -> bool:
-    return any(c in package for c in "*?[") or bool(open_store().packages("HEAD", package))
+    return package == "*" or bool(open_store().packages("HEAD", package))
 
 
 def _case(case: str, as_json: bool) -> None:

@@ -136,7 +136,8 @@ def profile_folder(folder: Path, limits: Limits | None = None) -> Profile:
             files.append(file)
             keyed += loaded
     if not any(t.complete and t.rows for f in files for t in f.tables):
-        reasons = "; ".join(f"{s.path}: {s.reason}" for s in sorted(skipped, key=lambda s: s.path)[:3])
+        parts = [Skipped(t.path, "too long to be read whole") for f in files for t in f.tables if not t.complete]
+        reasons = "; ".join(f"{s.path}: {s.reason}" for s in sorted(skipped + parts, key=lambda s: s.path)[:3])
         raise PackageError(str(folder), "", f"no usable table in the folder{f' ({reasons})' if reasons else ''}")
     return Profile(tuple(files), relate(keyed), tuple(sorted(skipped, key=lambda s: s.path)))
 

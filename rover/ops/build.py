@@ -99,6 +99,7 @@ def build(
     resources = {name: files for b in built for name, files in b.resources.items()}
     commit = _commit(store, request, workspace, built, resources, command, time) if built else ""
     skipped = tuple((s.path, s.reason) for s in workspace.profile.skipped)
+    skipped += tuple((f.path, f"{f.size} bytes, read in part") for f in workspace.profile.files if not f.sha256)
     return BuildReport(workspace.name, rows, commit, skipped, tuple(sorted(resources)))
 
 

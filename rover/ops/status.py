@@ -40,14 +40,16 @@ class Status:
 
 
 def status(store: Store, pattern: str = "*") -> Status:
-    """The state of the current branch."""
-    from rover_store.errors import NotFound
+    """The state of the current branch. UsageError where a glob matches nothing in a store that has commits."""
+    from rover_store.errors import NotFound, UsageError
 
     try:
         head = store.resolve("HEAD")
     except NotFound:
         return Status(store.current_branch() or "main", "", 0, (), (), ())
     entries = store.packages("HEAD", pattern)
+    if not entries and pattern != "*":
+        raise UsageError(f"no package of HEAD matches {pattern!r}", hint="`rover list` shows all names")
     bare = []
     for entry in entries:
         wanted: dict[str, str] = {str(c): entry.components[c] for c in _RUN if c in entry.components}
