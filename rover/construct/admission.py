@@ -34,8 +34,8 @@ def admit(engine: Engine, family: Family, env: Env, streams: Streams) -> Admissi
     rows += mutant_rows(engine, env, _fresh(cases.alternatives(env.contract, rng, prefix="fresh-"), env), seed)
     rows += slip_rows(engine, family, env, seed)
     rows += attacker_rows(engine, env, seed)[0]
-    # a rule that finds nothing to change in this reference is no case
-    held = [r for r in rows if r.observed != "error" or r.kind in ("attacker", "reference")]
+    # a rule that finds nothing to change in this reference is no case; a verifier that crashes on one is
+    held = [r for r in rows if r.observed != "error" or r.kind in ("attacker", "reference") or crashed(r)]
     for row in held:
         if not row.ok:
             return Dropped("admission", f"{row.case}: {row.observed}, not {row.expected}: {row.reason}")
@@ -47,6 +47,10 @@ def admit(engine: Engine, family: Family, env: Env, streams: Streams) -> Admissi
         "verifier": env.verifier_id,
     }
     return Admission(components=ids, cases=len(held), digest=digest(seen))
+
+
+def crashed(row: Row) -> bool:
+    return row.reason.startswith(("verifier_error", "infra_error"))
 
 
 def _fresh(rules: tuple[Mutation, ...], env: Env) -> list[Mutation]:

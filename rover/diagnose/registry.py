@@ -23,6 +23,7 @@ _PROBES: tuple[tuple[str, str], ...] = (
     ("answers", "Leaks"),
     ("judging", "StartState"),
     ("judging", "ReferenceState"),
+    ("judging", "RecordedCrashes"),
     ("solving", "Replay"),
     ("solving", "NeededTools"),
     ("solving", "Independent"),

@@ -135,12 +135,14 @@ class _Session:
     def _replay(
         self, branch: str | None, found: Diagnosis, intent: Intent, parent: Parent, proposals: list[Frozen]
     ) -> RepairReport:
+        known = recorded(self.store, self.env)
         settings = Settings(
             lazy=self.request.lazy,
             seed=self.request.seed,
             seeds=self.request.seeds,
             models=self.request.models,
-            recorded=() if self.request.models else worth_replaying(recorded(self.store, self.env)),
+            recorded=() if self.request.models else worth_replaying(known),
+            crashed=tuple(r for r in known if r.verdict is not None and r.verdict.outcome == "verifier_error"),
             progress=self.progress,
         )
         try:

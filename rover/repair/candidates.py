@@ -162,7 +162,14 @@ class _Work:
     def env(self, package: str) -> Env:
         """A package as it stands now, with the replaced resources."""
         bound = self.bound if package == self.parent.name else self.replaced
-        return env_from_files(self.packages[package], {**self.parent.envs[package].resources, **bound})
+        resources = {**self.parent.envs[package].resources, **bound}
+        env = env_from_files(self.packages[package], resources)
+        for ref in env.context.resources:  # a context's id stands for the content it is bound to
+            name = f"{ref.kind}/{ref.name}"
+            known = ref in self.parent.envs[package].context.resources and name not in bound
+            if not known and tree_of(resources[name]) != ref.tree:
+                raise PackageError("context/context.json", "resources", f"{name} is not what {ref.tree[:12]} holds")
+        return env
 
     def replace(self, proposal: Frozen) -> set[str]:
         """Put a proposal's files in place; the nodes that it replaces."""

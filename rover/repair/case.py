@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from rover.diagnose.protocol import Recorded
 from rover.policy.protocol import Policy
 from rover.repair import fcr
 from rover.repair.candidates import Builder, Built, Frozen, Parent, RebuildVerifier
@@ -33,6 +34,7 @@ class Settings:
     seeds: int = 1
     models: Sequence[Policy] = ()
     recorded: Sequence[Trajectory] = ()
+    crashed: tuple[Recorded, ...] = ()  # rollouts on which the verifier crashed
     progress: Progress | None = None
 
 
@@ -116,6 +118,7 @@ def run_case(
         built=built,
         models=settings.models,
         recorded=settings.recorded,
+        crashed=settings.crashed,
         seed=settings.seed,
         thorough=not settings.lazy,
         progress=settings.progress,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from rover.diagnose.protocol import ProbeContext
+from rover.diagnose.protocol import ProbeContext, Recorded
 from rover.repair.candidates import Built
 from rover.repair.intent import Intent
 from rover.repair.oracle import ContractUnanswerable, Opinion, Oracle, state_after
@@ -42,6 +42,7 @@ class Trial:
     replay: Replay
     cast: Sequence[Actor] = ()
     seed: int = 0  # of the probes
+    recorded: tuple[Recorded, ...] = ()  # rollouts on which the parent's verifier crashed
     ran: int = 0
     reused: int = 0
     _oracle: list[Oracle] = field(default_factory=list)
@@ -54,7 +55,7 @@ class Trial:
     def probing(self) -> ProbeContext:
         """What the probes look at when they ask this candidate."""
         resources = {f"{r.kind}/{r.name}": r.tree for r in self.env.context.resources}
-        return ProbeContext(self.env, self.replay.engine, self.seed, resources)
+        return ProbeContext(self.env, self.replay.engine, self.seed, resources, self.recorded)
 
     def rollouts(self) -> tuple[int, int]:
         """Rollouts run and reused for this candidate, the probes' own included."""

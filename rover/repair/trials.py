@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from rover.diagnose.protocol import Recorded
 from rover.policy.protocol import Policy
 from rover.repair import fcr
 from rover.repair.candidates import Built, Parent
@@ -40,6 +41,7 @@ class Trials:
     built: dict[int, Built]
     models: Sequence[Policy] = ()
     recorded: Sequence[Trajectory] = ()
+    crashed: tuple[Recorded, ...] = ()
     seed: int = 0
     thorough: bool = False
     progress: Progress | None = None
@@ -51,7 +53,7 @@ class Trials:
         if mask not in self.trials:
             built = self.built[mask]
             cast = actors(built.env, self.parent.env, self.models, self.recorded)
-            self.trials[mask] = Trial(built, self.intent, self.replay, cast, self.seed)
+            self.trials[mask] = Trial(built, self.intent, self.replay, cast, self.seed, recorded=self.crashed)
         return self.trials[mask]
 
     def evaluate(self, option: fcr.Option) -> bool:

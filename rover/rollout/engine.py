@@ -136,7 +136,7 @@ class Engine:
         env = requests[0].env
         known = self.evidence.get_rollout(key)
         if known is not None and known.end != "infra_error":
-            result = RolloutResult(key, known, self._end_of(known), True)
+            result = RolloutResult(key, known, self.end_of(known), True)
         else:
             played = self._play(env, requests[0])
             blobs = Blobs(played.blobs, start_blobs(env))
@@ -186,7 +186,8 @@ class Engine:
         mine.append(session)
         self._sessions.add(session)
 
-    def _end_of(self, trajectory: Trajectory) -> EndState:
+    def end_of(self, trajectory: Trajectory) -> EndState:
+        """The end state of a rollout that is in the evidence."""
         tree = trajectory.turns[-1].tree if trajectory.turns else trajectory.start
         return EndState(self.evidence.tree(tree), self.evidence.read)
 

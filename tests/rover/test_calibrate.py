@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 from packages import Files, cases, runtime, summary_package, summary_resources
 
-from rover.construct.calibrate import alternative_state, calibrate
+from rover.construct import admission
+from rover.construct.calibrate import alternative_state, calibrate, mutant_rows
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env, env_from_files
 from rover_store.errors import PackageError
@@ -86,6 +87,17 @@ def test_wrong_reference(engine: Engine) -> None:
     reference = summary_package()["verifier/reference/files/report.csv"].replace(b"219.75", b"219.57")
     found = calibrate(engine, env(reference=reference))
     assert ("reference", "rejected") in {(r.case, r.observed) for r in found.wrong}
+
+
+def test_a_crash_on_a_fresh_case_is_no_case_left_out(engine: Engine) -> None:
+    main = edited(b"    return rc.protected", b"    rc.table(ev.end('report.csv')).rows[3]\n    return rc.protected")
+    rules = (
+        Mutation(id="lost", op="drop_row", path="report.csv", requirement="rows"),
+        Mutation(id="nothing", op="drop_row", path="nowhere.csv", requirement="rows"),
+    )
+    rows = mutant_rows(engine, env(main=main), rules, 1)
+    assert [r.observed for r in rows] == ["error", "error"]
+    assert [admission.crashed(r) for r in rows] == [True, False]
 
 
 def test_crash_decides_nothing(engine: Engine) -> None:

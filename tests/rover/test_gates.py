@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import BytesIO
 
 import pytest
 from packages import ORDERS, REPORT, runtime, solution_calls, summary_package, summary_resources
@@ -16,7 +17,7 @@ from rover.repair.gates.intent import intent_kept
 from rover.repair.gates.resolved import disagreements, resolved
 from rover.repair.gates.siblings import siblings_hold
 from rover.repair.gates.sound import dropped_cases, verifier_sound
-from rover.repair.intent import Intent
+from rover.repair.intent import Intent, last_admitted
 from rover.repair.oracle import ContractUnanswerable, Oracle, state_of
 from rover.repair.proposals.protocol import Draft
 from rover.repair.replay import Replay, actors
@@ -24,7 +25,10 @@ from rover.repair.trial import Trial
 from rover.repair.trials import NobodyToAsk, Trials
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env, env_from_files, tree_of
-from rover_store.records import Anchors, Finding
+from rover.rollout.records import RolloutRequest
+from rover_store.errors import PackageError
+from rover_store.ids import COMPONENTS
+from rover_store.records import Admission, Anchors, Finding
 
 FINDING = Finding(probe="cases", kind="lax_verifier", message="a negative is accepted", components=("verifier",))
 SOLVER = ScriptedPolicy([(call,) for call in solution_calls()], "Wrote report.csv.")
@@ -119,6 +123,69 @@ def test_inputs_may_not_shrink(engine: Engine) -> None:
     assert "orders.csv lost 4 lines" in found.reason
     without = trial(engine, env({"context/files/notes.md": None}))
     assert "notes.md is gone" in intent_kept(without, parent, [FINDING], replayed=False).reason
+
+
+def book(rows: int) -> bytes:
+    from openpyxl import Workbook
+
+    out = BytesIO()
+    made = Workbook()
+    for row in [("a", "b"), *((n, "x" * n) for n in range(rows))]:
+        made.active.append(row)  # type: ignore[union-attr]
+    made.save(out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after", "said"),
+    [
+        ("more/list.json", b'[{"a": 1}, {"a": 2}]', b'[{"a": 1}]', "lost 1 values"),
+        ("more/book.xlsx", book(9), book(7), "lost 2 rows"),
+        ("more/book.xlsx", book(7), book(9), ""),
+        ("more/wide.csv", b"a;b;c\n1;2;3\n", b"a;c\n1;3\n", "lost 1 columns"),
+        ("more/wide.csv", b"a;b\r\n1;2\r\n\r\n", b"a;b\n1;2\n", ""),
+    ],
+)
+def test_inputs_are_measured_by_what_they_hold(
+    engine: Engine, path: str, before: bytes, after: bytes, said: str
+) -> None:
+    parent, now = (trial(engine, env({f"context/files/{path}": data})) for data in (before, after))
+    found = intent_kept(now, parent, [FINDING], replayed=False)
+    assert found.passed == (not said)
+    assert said in found.reason
+
+
+def test_a_leak_s_name_frees_no_other_file(engine: Engine) -> None:
+    leak = Finding(
+        probe="leaks", kind="leaked_answer", message="a leak", components=("context",), evidence=("old/notes.md",)
+    )
+    parent = trial(engine, env())
+    without = trial(engine, env({"context/files/notes.md": None}))
+    assert "notes.md is gone" in intent_kept(without, parent, [leak], replayed=False).reason
+    guess = leak.model_copy(update={"evidence": ("notes.md",), "status": "hypothesis"})
+    assert not intent_kept(without, parent, [guess], replayed=False).passed
+
+
+def test_the_rules_of_evaluation_are_frozen(engine: Engine) -> None:
+    verifier = env().verifier
+    mark = verifier.model_copy(update={"pass_weight": 0.5})
+    soft = tuple(c.model_copy(update={"critical": False}) for c in verifier.criteria)
+    said = []
+    for loose in (mark, verifier.model_copy(update={"criteria": soft})):
+        one = trial(engine, env({"verifier/verifier.json": loose.dump()}))
+        one.intent = last_admitted_of(env())
+        found = intent_kept(one, one, [FINDING], replayed=False)
+        assert not found.passed
+        said.append(found.reason)
+    assert said == ["the pass mark is 0.5 instead of 0.75", "no criterion of sources is critical any more"]
+
+
+def last_admitted_of(one: Env) -> Intent:
+    ids = {c: one.component_id(c) for c in COMPONENTS}
+    record = one.record.model_copy(update={"admission": Admission(components=ids, cases=9, digest="d")})
+    found = last_admitted([("c" * 40, env_from_files({**one.files, "package.json": record.dump()}, one.resources))])
+    assert found is not None
+    return found
 
 
 def test_a_leak_may_be_taken_out(engine: Engine) -> None:
@@ -253,6 +320,36 @@ def test_nobody_to_ask(engine: Engine) -> None:
     trials = Trials(parent, intent(), [FINDING], Replay(engine, "case"), {0: builder.control()})
     with pytest.raises(NobodyToAsk, match="no solver"):
         trials.evaluate(builder.control().option)
+
+
+def test_a_candidate_that_nobody_can_be_asked_about_does_not_pass(engine: Engine) -> None:
+    """What was recorded on the parent's task says nothing of another task; lazy and exhaustive agree on that."""
+    broken = lax()
+    played = engine.rollouts([RolloutRequest(broken, SOLVER, 1)])[0].trajectory
+    parent = Parent("c" * 40, broken.package, {broken.package: broken})
+    good = freeze(Draft("verifier", component(env(), "verifier")))
+    text = env().instruction.replace("Change no", "Please change no").encode()
+    other = freeze(Draft("task", {**component(broken, "task"), "instruction.md": text}))
+    builder = Builder(parent, [good, other], lambda e: e.verifier_files)
+    built = {0: builder.control(), **{m: builder.build(m) for m in (2, 8, 10)}}
+    for lazy in (True, False):
+        trials = Trials(
+            parent, intent(), [FINDING], Replay(engine, "case"), built, recorded=[played], thorough=not lazy
+        )
+        run = fcr.select([b.option for b in built.values()], trials.evaluate, lazy=lazy)
+        assert run.selected is not None
+        assert run.selected.mask == 8
+    assert trials.undecided == [2, 10]
+    assert "no solver" in trials.gates[2][0].reason
+
+
+def test_a_context_is_what_its_id_says() -> None:
+    one = env()
+    refs = tuple(r.model_copy(update={"tree": "0" * 40}) for r in one.context.resources)
+    files = {**component(one, "context"), "context.json": one.context.model_copy(update={"resources": refs}).dump()}
+    parent = Parent("c" * 40, one.package, {one.package: one})
+    with pytest.raises(PackageError, match="files/orders is not what 000000000000 holds"):
+        Builder(parent, [freeze(Draft("context", files))], lambda e: e.verifier_files).build(1)
 
 
 def test_rollouts_are_shared_where_c_t_and_h_are_equal(engine: Engine) -> None:

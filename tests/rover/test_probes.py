@@ -14,8 +14,10 @@ from rover.diagnose.probes.static import named_files
 from rover.diagnose.protocol import Probe, ProbeContext, Recorded
 from rover.diagnose.registry import probe, probes, still_there
 from rover.diagnose.restate import missing, restated, words
+from rover.policy.scripted import ScriptedPolicy
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env, env_from_files, tree_of
+from rover.rollout.records import RolloutRequest
 from rover_store.errors import NotFound
 from rover_store.records import (
     Budget,
@@ -31,6 +33,7 @@ from rover_store.records import (
     RolloutKey,
     Source,
     Table,
+    ToolCall,
     Trajectory,
     Verdict,
 )
@@ -346,6 +349,24 @@ def test_failures_of_a_sound_package_are_the_agents(engine: Engine, outcomes: tu
     rollouts = (recorded("null:echo", "failed"), *(recorded("scripted:x", o) for o in outcomes))
     ctx = ProbeContext(env_of(), engine, recorded=rollouts)
     assert diagnose(ctx, only=("givens",)).verdict == verdict
+
+
+def test_a_recorded_crash_of_the_verifier_is_a_finding(engine: Engine) -> None:
+    """Never the agent's failure; and a verifier that withstands the same state has it no more."""
+    source = summary_package()["verifier/checks/main.py"]
+    head = b"def report_total(ev):\n"
+    crash = b"    assert 'Atlantis' not in ev.end('report.csv').read_text()\n"
+    broken = env_of({"verifier/checks/main.py": source.replace(head, head + crash)})
+    call = ToolCall(id="1", tool="write_file", arguments={"path": "report.csv", "content": "region\nAtlantis\n"})
+    request = RolloutRequest(broken, ScriptedPolicy([(call,)], "Done."), 1)
+    ((result, verdict),) = engine.run([request])
+    assert verdict.outcome == "verifier_error"
+    seen = (Recorded(result.id, result.trajectory, verdict),)
+    diagnosis = diagnose(ProbeContext(broken, engine, recorded=seen), only=("recorded",))
+    assert diagnosis.verdict == "environment"
+    assert [(f.kind, f.evidence) for f in diagnosis.findings] == [("verifier_crash", (result.id,))]
+    assert still_there(diagnosis.findings, ProbeContext(broken, engine, recorded=seen))
+    assert not still_there(diagnosis.findings, ProbeContext(env_of(), engine, recorded=seen))
 
 
 def test_an_attacker_that_fails_is_nobodys_mistake() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import pytest
 from packages import runtime, summary_package, summary_resources
@@ -196,6 +197,18 @@ def test_history_offers_the_last_admitted_version_of_a_suspect() -> None:
     assert FromHistory("context").propose(seen, found) is None  # no suspect
     assert FromHistory("task").propose(view_of(env), found) is None  # history is off
     assert all(d.source != "history" for d in propose(seen, found, history=False))
+
+
+def test_an_earlier_context_brings_the_resources_that_it_was_bound_to() -> None:
+    env = env_from_files(summary_package(), summary_resources())
+    (ref,) = env.context.resources
+    then = ref.model_copy(update={"tree": "7" * 40})
+    files = {"context.json": env.context.model_copy(update={"resources": (then,)}).dump()}
+    content = {"resource.json": b"{}", "files/orders.csv": b"a\n"}
+    seen = replace(view_of(env, earlier=(Earlier("c1" * 20, "1" * 40, files, True),)), read={then.tree: content}.get)
+    draft = FromHistory("context").propose(seen, diagnosis(finding("changed_data", "context")))
+    assert draft is not None
+    assert draft.resources == {"files/orders": content}
 
 
 def test_every_proposer_is_one() -> None:

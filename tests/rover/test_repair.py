@@ -15,6 +15,7 @@ from packages import ORDERS, REPORT, runtime, solution_calls, summary_package, s
 from rover.cli import main as cli
 from rover.ops.repair import RepairReport, RepairRequest, repair
 from rover.policy.scripted import ScriptedPolicy
+from rover.repair.history import history
 from rover.rollout.env import env_from_files
 from rover.sandbox.protocol import Runtime
 from rover_store.errors import PackageError, UsageError
@@ -96,6 +97,7 @@ def test_the_choice_is_promoted(copied: Store, box: Runtime) -> None:
     assert report.rollouts_run < report.rollouts_reused * 4  # the dry run's rollouts were not run again
     assert [g.gate for g in found.confirmation] == ["confirm", "audit"]
     assert all(g.passed for g in found.confirmation)
+    assert not found.audited  # none is kept
     # the branch is at the candidate, and holds the sound check again
     assert copied.resolve("HEAD") == found.promoted
     promoted = copied.commit("HEAD")
@@ -169,6 +171,7 @@ def test_held_out_cases_and_a_proposal_by_hand(copied: Store, box: Runtime, tmp_
     assert report.promoted
     assert report.repair.proposals[0].source == "hand"
     assert "2 negatives" in report.repair.confirmation[-1].reason
+    assert report.repair.audited
 
 
 def test_joint_edits(sound: Path, box: Runtime, tmp_path: Path) -> None:
@@ -211,6 +214,23 @@ def test_recorded_rollouts_stand_in_for_a_solver(copied: Store, box: Runtime) ->
     evidence = {e for g in report.repair.candidates[-1].gates for e in g.evidence}
     policies = {t.key.policy for e in evidence if (t := copied.evidence.get_rollout(e)) is not None}
     assert any(policy.startswith("replay:") for policy in policies)
+
+
+def test_history_goes_back_to_an_injection_and_no_further(sound: Path, tmp_path: Path) -> None:
+    shutil.copytree(sound, tmp_path / "store")
+    store = opened(tmp_path / "store")
+    text = env_from_files(summary_package(), summary_resources()).instruction
+    steps: list[tuple[str, dict[str, str]]] = [
+        ("Edit", {}), ("Inject", {"Rover-Injected": "lax"}), ("Repair", {"Rover-Case": "c"}), ("Edit again", {}),
+        ("Inject again", {"Rover-Injected": "lax"}), ("Edit after", {}),
+    ]  # fmt: skip
+    counts = []
+    for number, (message, trailers) in enumerate(steps):
+        commit(store, message, {"task/instruction.md": f"{text}{number}".encode()}, trailers=trailers)
+        earlier = history(store, NAME)
+        counts.append(None if earlier is None else len(list(earlier("task"))))
+    # the last: an injection that nobody repaired lies behind it, and what came before would take it back
+    assert counts == [1, None, 2, 3, None, 0]
 
 
 @pytest.mark.parametrize(

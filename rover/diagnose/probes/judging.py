@@ -10,6 +10,7 @@ from rover.diagnose.probes.solving import why
 from rover.diagnose.protocol import ProbeContext
 from rover.diagnose.runs import Run, without
 from rover.rollout.env import reference_state
+from rover.verify.grade import passes
 from rover_store.ids import ComponentName
 from rover_store.records import Finding, Verdict
 
@@ -68,7 +69,7 @@ class Attackers:
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
         if ctx.runs.start_verdict.outcome == "passed":
             return ()  # everything that changes little passes too: `start` says so
-        through = [r for r in ctx.runs.attackers if r.verdict.outcome == "passed"]
+        through = [r for r in ctx.runs.attackers if _over_mark(ctx, r)]
         crashed = [r for r in ctx.runs.attackers if r.verdict.outcome == "verifier_error"]
         out: list[Finding] = []
         names = ", ".join(_short(r) for r in through)
@@ -90,13 +91,29 @@ class Attackers:
         if not paths:
             return ""
         again = ctx.runs.attack(tuple(_short(r).removeprefix("null:") for r in through), without(ctx.env, paths))
-        return "" if any(r.verdict.outcome == "passed" for r in again) else paths[0]
+        return "" if any(_over_mark(ctx, r) for r in again) else paths[0]
 
     def _passed(
         self, text: str, kind: str, components: tuple[ComponentName, ...], runs: list[Run], subject: str
     ) -> Finding:
         found = _finding(self.name, kind, text, components, tuple(r.id for r in runs))
         return found.model_copy(update={"details": {"subject": subject, "attackers": [_short(r) for r in runs]}})
+
+
+class RecordedCrashes:
+    """No recorded rollout left a state on which the verifier crashes. Graded again, so that a repair can ask too."""
+
+    name = "recorded"
+    cost = 1
+
+    def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
+        crashed = [r for r in ctx.recorded if r.verdict is not None and r.verdict.outcome == "verifier_error"]
+        out: list[Finding] = []
+        for one in crashed:
+            end = dict(ctx.engine.end_of(one.trajectory))
+            again = ctx.engine.grade_state(ctx.env, end, one.trajectory.final_message)
+            out += _crash(self.name, "a recorded rollout", again, (one.rollout,))
+        return tuple(out[:1])
 
 
 class CalibrationCases:
@@ -137,6 +154,11 @@ def _kind(row: Row) -> str:
     if row.observed == "error":
         return "verifier_crash" if row.reason.startswith("verifier_error") else "broken_case"
     return "lax_verifier" if row.kind == "negative" else "strict_verifier"
+
+
+def _over_mark(ctx: ProbeContext, run: Run) -> bool:
+    """At or above the pass mark, whatever state the run ended in."""
+    return passes(ctx.env.verifier, run.verdict.score, run.verdict.gate)
 
 
 def _short(run: Run) -> str:
