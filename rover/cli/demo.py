@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rover.cli.output import Json, Workers, now, print_json, table
+from rover.cli.output import Json, Sandbox, Workers, now, print_json, table, wrapped
 
 if TYPE_CHECKING:
     from rover.ops.demo import DemoReport
@@ -25,7 +25,7 @@ BEGIN = {
 def command(
     folder: Path = typer.Argument(Path("rover-demo"), help="Folder to make; new or empty."),
     workers: int = Workers,
-    sandbox: str = typer.Option("", "--sandbox", metavar="KIND", help="Kind of sandbox; bubblewrap by default."),
+    sandbox: str = Sandbox,
     as_json: bool = Json,
 ) -> None:
     """Build, break and repair packages on files that ship with rover. Leaves a store to play with.
@@ -39,7 +39,7 @@ def command(
         if as_json:
             return
         if result is None:
-            print(f"\n== {BEGIN[step]}", flush=True)
+            print("\n" + wrapped(f"== {BEGIN[step]}"), flush=True)
         else:
             print(_RENDER[step](result), flush=True)
 
@@ -69,7 +69,7 @@ def _run(report: Any) -> str:
 
 
 def _inject(done: Any) -> str:
-    return f"\n== Breaking {done.package} in two places at once\n{done.note}\ncommit {done.commit[:12]}: Edit"
+    return f"\n== Breaking {done.package} in two places at once\n{wrapped(done.note)}\ncommit {done.commit[:12]}: Edit"
 
 
 def _diagnose(found: Any) -> str:
@@ -85,7 +85,6 @@ def _repair(report: RepairReport) -> str:
 
 def _end(report: DemoReport) -> str:
     from rover.cli.stores import open_store_at
-    from rover.repair.fcr import letters
 
     repaired = report.repair.repair
     store = open_store_at(report.folder)
@@ -93,13 +92,13 @@ def _end(report: DemoReport) -> str:
     changed = store.diff("HEAD~1", "HEAD").packages
     diff = [f"  {p.name}: {c.name}: {f.path}" for p in changed for c in p.components for f in c.files]
     if report.repair.promoted and repaired.selected is not None:
-        chosen = f"Selected: {letters(repaired.selected)}. {repaired.reason}"
+        chosen = f"Selected: {repaired.reason}"
     else:
         chosen = f"Nothing was selected: {repaired.reason}"
     return "\n".join([
         "", "== History", table(log, ("commit", "subject")),
         "", "== What the repair changed", *diff,
-        "", f"== {chosen}", "",
+        "", wrapped(f"== {chosen}"), "",
         f"The store is in {report.folder}. Try next:",
         f"  cd {report.folder}",
         f"  rover show {report.package}",
@@ -124,4 +123,11 @@ def _json(report: DemoReport) -> dict[str, Any]:
     }
 
 
-_RENDER: dict[str, Callable[[Any], str]] = {"build": _build, "list": _list, "run": _run, "inject": _inject, "diagnose": _diagnose, "repair": _repair}
+_RENDER: dict[str, Callable[[Any], str]] = {
+    "build": _build,
+    "list": _list,
+    "run": _run,
+    "inject": _inject,
+    "diagnose": _diagnose,
+    "repair": _repair,
+}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rover.cli.output import Json, Rev, Seed, Workers, note, print_json, progress, table, width
+from rover.cli.output import Json, Rev, Sandbox, Seed, Workers, note, print_json, progress, table, width
 from rover.cli.stores import open_store
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def command(
     seed: int = Seed,
     workers: int = Workers,
     explain: bool = typer.Option(False, "--explain", help="Also print evidence, details and mere hypotheses."),
-    sandbox: str = typer.Option("", "--sandbox", metavar="KIND", help="Kind of sandbox; bubblewrap by default."),
+    sandbox: str = Sandbox,
     as_json: bool = Json,
 ) -> None:
     """Tell an environment defect from an agent's mistake.
@@ -32,7 +32,7 @@ def command(
     request, contract, tools and files side by side. Recorded rollouts of this very version are weighed with them.
     A defect of the environment ends with exit code 1, a sound package and an agent's mistake with 0.
 
-    Example: rover diagnose orders-by-region --explain
+    Example: rover diagnose my-task --explain
     """
     from rover.ops.diagnose import diagnose_package
     from rover.sandbox.registry import open_runtime
@@ -88,4 +88,4 @@ def _next(found: Diagnosis) -> str:
         return f"rover show {found.package}; then by hand: rover repair {found.package} --propose task=DIR"
     if found.verdict == "infrastructure":
         return "rover doctor"
-    return f"rover run {found.package} --policy solver -k 4"
+    return f"nothing in the package; more rollouts: rover run {found.package} --policy ..."

@@ -22,6 +22,7 @@ Json = typer.Option(False, "--json", help="Print JSON instead of a table.")
 Rev = typer.Option("HEAD", "--rev", metavar="REV", help="Revision to read.")
 Seed = typer.Option(0, "--seed", help="Seed of all random choices.")
 Workers = typer.Option(2, "-n", "--workers", min=1, max=64, help="Rollouts at the same time.")
+Sandbox = typer.Option("", "--sandbox", metavar="KIND", help="Kind of sandbox; bubblewrap by default.")
 
 
 def width() -> int:
@@ -53,6 +54,11 @@ def _escape(letter: str) -> str:
     if "\udc80" <= letter <= "\udcff":  # a byte of a name that is not UTF-8
         return f"\\x{ord(letter) - 0xDC00:02x}"
     return letter.encode("unicode_escape").decode("ascii")
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 package`, `2 packages`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def note(text: str) -> None:
@@ -105,6 +111,13 @@ def _wrap(text: str, w: int) -> list[str]:
     import textwrap
 
     return textwrap.wrap(text, w) or [""]
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    """Text in lines that fit, the second and later ones indented."""
+    import textwrap
+
+    return textwrap.fill(text, width(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 class Progress:

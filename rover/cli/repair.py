@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rover.cli.output import Json, Seed, Workers, note, print_json, progress, table
+from rover.cli.output import Json, Sandbox, Seed, Workers, note, print_json, progress, table, wrapped
 from rover.cli.stores import command_line, open_store
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def command(
     seeds: int = typer.Option(1, "-k", "--seeds", min=1, max=64, help="Rollouts of each policy for each candidate."),
     workers: int = Workers,
     seed: int = Seed,
-    sandbox: str = typer.Option("", "--sandbox", metavar="KIND", help="Kind of sandbox; bubblewrap by default."),
+    sandbox: str = Sandbox,
     as_json: bool = Json,
 ) -> None:
     """Repair a package by the smallest combination of edits that passes every gate.
@@ -43,7 +43,7 @@ def command(
     the branch moves. An agent's mistake changes nothing. The same command goes on where it was interrupted.
     The exit code is 1 where nothing was promoted.
 
-    Example: rover repair orders-summary-3 --fcr --exhaustive
+    Example: rover repair my-task --fcr --exhaustive
     """
     from rover.ops.repair import RepairRequest, repair
     from rover.sandbox.registry import open_runtime
@@ -108,7 +108,7 @@ def _json(report: RepairReport) -> dict[str, Any]:
 
 def _print(report: RepairReport) -> None:
     found = report.repair
-    print(f"{found.package}: {found.diagnosis.summary}")
+    print(wrapped(f"{found.package}: {found.diagnosis.summary}"))
     print(lattice(found))
     if report.case:
         print(f"case {found.case} ({report.case[:12]})")
@@ -120,13 +120,13 @@ def lattice(found: Repair) -> str:
     from rover.repair.fcr import letters
 
     lines = [
-        f"  proposed {letters(_bit(proposal.component))}  {proposal.rationale or proposal.source}"
-        for proposal in found.proposals
+        wrapped(f"  proposed {letters(_bit(p.component))}  {p.rationale or p.source}", " " * 14)
+        for p in found.proposals
     ]
     if found.candidates:
         lines += ["", table([_row(c) for c in _ordered(found.candidates)], _HEAD, right=(2, 3, 4)), ""]
     lines += [f"{g.gate}: {'holds' if g.passed else 'fails'}; {g.reason}" for g in found.confirmation]
-    lines.append(f"{found.outcome}: {found.reason}")
+    lines.append(wrapped(f"{found.outcome}: {found.reason}"))
     if found.promoted:
         lines.append(f"the branch is at {found.promoted[:12]}")
     return "\n".join(lines)
@@ -138,7 +138,7 @@ def render_case(data: dict[str, Any]) -> str:
 
     found = Repair.model_validate({k: v for k, v in data.items() if k != "commit"})
     head = f"case {found.case} of {found.package}, on {found.parent[:12]}"
-    return "\n".join([head, found.diagnosis.summary, lattice(found)])
+    return "\n".join([head, wrapped(found.diagnosis.summary), lattice(found)])
 
 
 #: chg and reb: changed versions and rebuilt nodes; runs: rollouts run + reused

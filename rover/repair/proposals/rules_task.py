@@ -40,7 +40,7 @@ def _edited(view: PackageView, text: str, finding: Finding) -> tuple[str, str]:
     if finding.kind == "missing_given":
         givens = [g for g in view.env.contract.givens if g.name == subject]
         if givens:
-            return restated(text, view.env.contract, givens), f"state {givens[0].meaning or subject} again"
+            return restated(text, view.env.contract, givens), f"state the value of {subject} again"
         value = finding.details.get("value", subject)
         return f"{text.rstrip()}\n\nIt also has to hold {words(str(value))}.\n", f"name {value}"
     if finding.kind == "renamed_deliverable":
