@@ -80,6 +80,8 @@ class Store:
     # --- reading -----------------------------------------------------------------------------------------
     def resolve(self, rev: str = "HEAD") -> str:
         """Full commit id. NotFound, or Ambiguous with the candidates."""
+        if not rev:
+            raise UsageError("an empty word names no revision", hint="HEAD is the newest commit")
         return self.revisions.commit(rev)
 
     def find(self, rev: str) -> Found:
