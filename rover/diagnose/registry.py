@@ -19,6 +19,8 @@ _PROBES: tuple[tuple[str, str], ...] = (
     ("static", "Contradictions"),
     ("static", "Tools"),
     ("static", "Edges"),
+    ("hints", "Clock"),
+    ("hints", "Readings"),
     ("answers", "AnchorValues"),
     ("answers", "Leaks"),
     ("judging", "StartState"),
@@ -27,6 +29,7 @@ _PROBES: tuple[tuple[str, str], ...] = (
     ("solving", "Replay"),
     ("solving", "NeededTools"),
     ("solving", "Independent"),
+    ("hints", "SameScore"),
     ("judging", "CalibrationCases"),
     ("judging", "Attackers"),
 )

@@ -266,6 +266,18 @@ def test_cases_may_not_be_dropped() -> None:
     gone = list(dropped_cases(env(), after, intent()))
     assert gone == [f"the case {cases.negatives[0].id} was dropped", "the alternative semicolons was dropped"]
     assert list(dropped_cases(env(), env(), intent())) == []
+    first, other = cases.negatives[0], cases.alternatives[0]
+    moved = cases.model_copy(
+        update={
+            "negatives": (first.model_copy(update={"path": "new.csv"}), *cases.negatives[1:]),
+            "alternatives": (other.model_copy(update={"path": "new.csv"}), *cases.alternatives[1:]),
+        }
+    )
+    assert list(dropped_cases(env(), env({"verifier/cases/cases.json": moved.dump()}), intent())) == []
+    weaker = first.model_copy(update={"op": "delete" if first.op != "delete" else "empty"})
+    eased = cases.model_copy(update={"negatives": (weaker, *cases.negatives[1:])})
+    gone = list(dropped_cases(env(), env({"verifier/cases/cases.json": eased.dump()}), intent()))
+    assert gone == [f"the case {first.id} was dropped"]
 
 
 # --- (e) -------------------------------------------------------------------------------------------------

@@ -351,6 +351,46 @@ def test_failures_of_a_sound_package_are_the_agents(engine: Engine, outcomes: tu
     assert diagnose(ctx, only=("givens",)).verdict == verdict
 
 
+def test_a_column_may_be_named_in_a_file_that_the_request_cites(engine: Engine) -> None:
+    text = env_of().instruction.replace("`total`", "the one that `layout.md` names").encode()
+    layout = b"The third column is called `total`.\n"
+    silent = env_of({"task/instruction.md": text})
+    assert found("deliverables", silent, engine) == [("missing_given", "task")]
+    cited = env_of({"task/instruction.md": text, "context/files/layout.md": layout})
+    assert found("deliverables", cited, engine) == []
+
+
+def test_hints_are_hypotheses_and_blame_nothing(engine: Engine) -> None:
+    contract = env_of().contract
+    total = next(r for r in contract.requirements if r.id == "total")
+    other = total.model_copy(update={"id": "again", "rule": total.rule.model_copy(update={"column": "orders"})})
+    late = GivenValue(name="until", value="2030-01-01")
+    two = contract.model_copy(update={"requirements": (*contract.requirements, other), "givens": (late,)})
+    context = env_of().context.model_copy(update={"clock": "2024-03-01"})
+    env = env_of({"task/contract.json": two.dump(), "context/context.json": context.dump()})
+    assert found("readings", env, engine) == []  # the same answer of the same column, twice
+    changed = total.rule.model_copy(update={"value": Answer(answer=Query(source=Source(path="orders.csv")))})
+    third = total.model_copy(update={"id": "third", "rule": changed})
+    three = two.model_copy(update={"requirements": (*two.requirements, third)})
+    env = env_of({"task/contract.json": three.dump(), "context/context.json": context.dump()})
+    assert found("readings", env, engine) == [("contradiction", "task")]
+    assert found("clock", env, engine) == [("contradiction", "task")]
+    assert diagnose(ProbeContext(env, engine), only=("readings", "clock")).verdict == "sound"
+
+
+def test_the_same_partial_score_for_everybody(engine: Engine) -> None:
+    def marked(policy: str, score: float) -> Recorded:
+        one = recorded(policy, "failed")
+        assert one.verdict is not None
+        return Recorded(one.rollout, one.trajectory, one.verdict.model_copy(update={"score": score}))
+
+    same = tuple(marked(f"m{n}", 0.4) for n in range(3))
+    another, attacker = marked("m9", 0.5), marked("null:x", 0.9)
+    for rollouts, count in ((same, 1), ((*same, another), 0), (same[:2], 0), ((*same, attacker), 1)):
+        hints = probe("same_score").run(ProbeContext(env_of(), engine, recorded=rollouts))
+        assert [f.status for f in hints] == ["hypothesis"] * count
+
+
 def test_a_recorded_crash_of_the_verifier_is_a_finding(engine: Engine) -> None:
     """Never the agent's failure; and a verifier that withstands the same state has it no more."""
     source = summary_package()["verifier/checks/main.py"]

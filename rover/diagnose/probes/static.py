@@ -134,7 +134,8 @@ class Deliverables:
     def _columns(self, ctx: ProbeContext, deliverable: Deliverable) -> list[Finding]:
         if deliverable.in_place:
             return []
-        silent = [c.name for c in deliverable.columns if not states(ctx.env.instruction, c.name)]
+        said = "\n".join([ctx.env.instruction, *_cited(ctx)])
+        silent = [c.name for c in deliverable.columns if not states(said, c.name)]
         return [
             Finding(
                 probe=self.name,
@@ -316,6 +317,14 @@ def _named(given: GivenValue) -> str:
 def _known(ctx: ProbeContext, name: str) -> bool:
     paths = {*ctx.env.start, *ctx.env.targets(), *contract_sources(ctx.env.contract)}
     return any(path == name or path.endswith("/" + name) for path in paths)
+
+
+def _cited(ctx: ProbeContext) -> list[str]:
+    """Text files of the workspace that the request names: what they say, it says."""
+    named = named_files(ctx.env.instruction)
+    texts = [p for p in ctx.env.start if p.endswith((".md", ".txt"))]
+    paths = [p for p in texts if any(p == n or p.endswith("/" + n) for n in named)]
+    return [ctx.env.start[path].decode("utf-8", "replace") for path in paths]
 
 
 def _text_of(ctx: ProbeContext, where: str) -> str | None:

@@ -47,13 +47,14 @@ def unsound(engine: Engine, env: Env, seed: int) -> Iterator[str]:
 def dropped_cases(parent: Env, now: Env, intent: Intent) -> Iterator[str]:
     """Negatives and alternatives of the parent that are gone although their requirement stands."""
     stands = {r.id for r in intent.contract.requirements}
-    kept = {(m.requirement, m.op, m.path, repr(m.arguments)) for m in (*now.cases.negatives, *now.cases.alternatives)}
+    present = (*now.cases.negatives, *now.cases.alternatives)
+    kept = {(m.requirement, m.op, m.path, repr(m.arguments)) for m in present}
     for rule in (*parent.cases.negatives, *parent.cases.alternatives):
         if rule.requirement is not None and rule.requirement not in stands:
             continue
         if (rule.requirement, rule.op, rule.path, repr(rule.arguments)) not in kept:
-            moved = any(m.id == rule.id and m.requirement == rule.requirement for m in now.cases.negatives)
-            if not moved:
+            moved = (rule.id, rule.requirement, rule.op)  # the same rule on another path, or with other arguments
+            if moved not in {(m.id, m.requirement, m.op) for m in present}:
                 yield f"the case {rule.id} was dropped"
     for name in parent.cases.states:
         if name not in now.cases.states:
