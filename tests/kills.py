@@ -391,7 +391,7 @@ class BuildDrill(Drill):
 
     attempts = 2
     families: tuple[str, ...] = ()
-    whole = ("", frozenset[str]())
+    whole = ("", frozenset[str](), 0)
 
     def begin(self) -> None:
         self.stage = Stage(self.folder)
@@ -405,12 +405,19 @@ class BuildDrill(Drill):
 
     def first(self, done: Done) -> None:
         assert done.code == 0, done
-        self.whole = (self.tree(), frozenset(self.evidence()))
+        self.whole = (self.tree(), frozenset(self.evidence()), sum(self.rollouts(done)))
 
     def finished(self, done: Done, before: set[str]) -> None:
         assert done.code == 0, done
-        assert (self.tree(), self.evidence()) == self.whole
+        assert (self.tree(), self.evidence()) == self.whole[:2]
+        ran, reused = self.rollouts(done)
+        assert ran == len(self.evidence() - before)  # what was kept did not run again
+        assert ran + reused == self.whole[2]
         self.reused(len(before))
+
+    def rollouts(self, done: Done) -> tuple[int, int]:
+        said = json.loads(done.out)
+        return said["rollouts_run"], said["rollouts_reused"]
 
     def tree(self) -> str:
         return self.stage.store.commit("HEAD").tree
@@ -424,6 +431,7 @@ class RepairDrill(Drill):
 
     whole = ("", frozenset[str](), 0)
     package = ""
+    first_rollouts = frozenset[str]()
 
     def begin(self) -> None:
         self.stage = self.base.copy(self.folder)
@@ -431,6 +439,7 @@ class RepairDrill(Drill):
         assert self.stage.rover("inject", self.package, "lax_verifier", "--seed", "1").code == 0
         self.words = ("repair", self.package, "--json")
         self.tally.acknowledged = [self.stage.store.resolve()]
+        self.first_rollouts = frozenset(self.evidence())
 
     def first(self, done: Done) -> None:
         assert done.code == 0, done
@@ -444,11 +453,11 @@ class RepairDrill(Drill):
             assert done.code == 0
             assert said["rollouts_run"] + said["rollouts_reused"] == self.whole[2]
             assert said["rollouts_run"] <= len(self.evidence() - before)  # what was kept did not run again
+            self.reused(len(before - self.first_rollouts))
         else:  # the killed one had promoted already
             assert (done.code, said["outcome"]) == (1, "abstained")
         assert self.tree() == self.whole[0]
         assert self.evidence() >= self.whole[1]
-        self.reused(len(before))
 
     def tree(self) -> str:
         return self.stage.store.package(self.package).tree

@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,6 +61,9 @@ class BuildReport:
     commit: str
     skipped: tuple[tuple[str, str], ...] = ()
     resources: tuple[str, ...] = ()
+    # what happened, not what came of it: two builds are equal whoever of them found work done
+    rollouts_run: int = field(default=0, compare=False)
+    rollouts_reused: int = field(default=0, compare=False)
 
     @property
     def admitted(self) -> tuple[Row, ...]:
@@ -94,13 +97,13 @@ def build(
         raise UsageError("--count must be at least 1")
     chosen = families(*request.families)
     workspace = read_workspace(request)
-    attempts = _attempts(store, runtime, workspace, chosen, request, workers, told)
+    attempts, ran, reused = _attempts(store, runtime, workspace, chosen, request, workers, told)
     rows, built = _unique(attempts)
     resources = {name: files for b in built for name, files in b.resources.items()}
     commit = _commit(store, request, workspace, built, resources, command, time) if built else ""
     skipped = tuple((s.path, s.reason) for s in workspace.profile.skipped)
     skipped += tuple((f.path, f"{f.size} bytes, read in part") for f in workspace.profile.files if not f.sha256)
-    return BuildReport(workspace.name, rows, commit, skipped, tuple(sorted(resources)))
+    return BuildReport(workspace.name, rows, commit, skipped, tuple(sorted(resources)), ran, reused)
 
 
 def read_workspace(request: BuildRequest) -> Workspace:
@@ -126,8 +129,11 @@ def _attempts(
     request: BuildRequest,
     workers: int,
     told: Told,
-) -> list[Attempt]:
-    """All attempts, in order; each worker has an engine of its own, all share the evidence."""
+) -> tuple[list[Attempt], int, int]:
+    """All attempts, in order, and how many rollouts ran and were found in the evidence.
+
+    Each worker has an engine of its own, all share the evidence.
+    """
     workers = max(1, min(workers, request.count))
     engines = [Engine(runtime, store.evidence) for _ in range(workers)]
     free: queue.SimpleQueue[Engine] = queue.SimpleQueue()
@@ -162,7 +168,8 @@ def _attempts(
         for engine in engines:
             engine.close()
         pool.shutdown(wait=True)
-    return [done[n] for n in range(request.count)]
+    counts = sum(engine.ran for engine in engines), sum(engine.reused for engine in engines)
+    return [done[n] for n in range(request.count)], *counts
 
 
 def row_of(found: Attempt) -> Row:

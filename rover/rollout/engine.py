@@ -63,6 +63,8 @@ class Engine:
         self._stopping = threading.Event()
         self._states: dict[tuple[str, str], Verdict] = {}
         self._kept: set[str] = set()
+        #: rollouts of this engine so far: those that ran, and those that the evidence held
+        self.ran = self.reused = 0
 
     def __enter__(self) -> Engine:
         return self
@@ -121,6 +123,8 @@ class Engine:
 
             def finish(number: int, found: tuple[RolloutResult, dict[str, Verdict]]) -> None:
                 result, verdicts = done[order[number]] = found
+                self.reused += result.reused
+                self.ran += not result.reused
                 if progress is not None:
                     reused = sum(known.reused for known, _ in done.values())
                     progress(Progress(len(done), len(order), reused, result, next(iter(verdicts.values()), None)))
