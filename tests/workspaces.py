@@ -7,6 +7,8 @@ import random
 from pathlib import Path
 
 from rover.construct.build import Workspace
+from rover.construct.config import BuildConfig
+from rover.construct.families.protocol import Draft, Family
 from rover.construct.profile import profile_folder
 from rover.harness.tools.workbooks import write
 
@@ -63,3 +65,14 @@ def shop_workspace(folder: Path) -> Workspace:
 
 def _csv(header: list[str], rows: list[list[object]]) -> bytes:
     return "".join(",".join(map(str, row)) + "\n" for row in [header, *rows]).encode()
+
+
+def proposed(family: Family, workspace: Workspace, count: int) -> list[Draft]:
+    """The drafts of the seeds below `count`; seeds without a fit give none."""
+    out = []
+    for seed in range(count):
+        rng = random.Random(seed)
+        found = family.propose(workspace.profile, rng, BuildConfig.draw(rng))
+        if isinstance(found, Draft):
+            out.append(found)
+    return out

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
-from workspaces import shop_workspace
+from workspaces import proposed, shop_workspace
 
 from rover.construct.build import Workspace
-from rover.construct.config import BuildConfig
 from rover.construct.families.edit import FAMILY, alternative, demonstrator
 from rover.construct.families.protocol import Draft
 from rover.policy.protocol import PolicyFailure, PolicyView, ToolSpec
@@ -21,13 +18,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 
 def drafts(workspace: Workspace, count: int) -> list[Draft]:
-    out = []
-    for seed in range(count):
-        rng = random.Random(seed)
-        found = FAMILY.propose(workspace.profile, rng, BuildConfig.draw(rng))
-        if isinstance(found, Draft):
-            out.append(found)
-    return out
+    return proposed(FAMILY, workspace, count)
 
 
 def test_two_parsers_read_every_request_as_it_is_meant(workspace: Workspace) -> None:

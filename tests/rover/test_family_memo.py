@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from packages import runtime
-from workspaces import shop_workspace
+from workspaces import proposed, shop_workspace
 
 from rover.construct.build import Built, Workspace, attempt
 from rover.construct.config import BuildConfig
@@ -32,13 +32,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 
 def drafts(workspace: Workspace, count: int) -> list[Draft]:
-    out = []
-    for seed in range(count):
-        rng = random.Random(seed)
-        found = FAMILY.propose(workspace.profile, rng, BuildConfig.draw(rng))
-        if isinstance(found, Draft):
-            out.append(found)
-    return out
+    return proposed(FAMILY, workspace, count)
 
 
 def figures(draft: Draft) -> list[tuple[FigureRule, Query]]:

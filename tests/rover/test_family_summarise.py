@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from workspaces import shop_workspace
+from workspaces import proposed, shop_workspace
 
 from rover.construct.build import Workspace
 from rover.construct.config import BuildConfig
@@ -24,13 +24,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 
 def drafts(workspace: Workspace, count: int) -> list[Draft]:
-    out = []
-    for seed in range(count):
-        rng = random.Random(seed)
-        found = FAMILY.propose(workspace.profile, rng, BuildConfig.draw(rng))
-        if isinstance(found, Draft):
-            out.append(found)
-    return out
+    return proposed(FAMILY, workspace, count)
 
 
 def view(instruction: str, *tools: str) -> PolicyView:
