@@ -30,8 +30,10 @@ _SYMPTOMS = frozenset(
         ("cases", "lax_verifier"), ("attackers", "lax_verifier"),
     }
 )  # fmt: skip
-#: what a broken verifier alone explains: its own reference and cases rejected
-_OWN_CASES = frozenset({"renamed_deliverable", "wrong_anchor", "missing_anchor", "extra_demand", "verifier_crash"})
+#: what a broken or outdated verifier explains by itself: its own reference and cases rejected
+_OWN_CASES = frozenset(
+    {"renamed_deliverable", "changed_data", "wrong_anchor", "missing_anchor", "extra_demand", "verifier_crash"}
+)
 
 Judgement = Literal["sound", "environment", "agent", "infrastructure", "undecided"]
 Progress = Callable[[str], None]

@@ -25,8 +25,12 @@ _COMPARED = r"(?:(?:no )?(?:more|less|greater) than|at (?:least|most)|up to|exce
 #: where a clause ends: a stop, a new line, the next condition, or a word that goes on after a value
 _END = r"(?=\s+(?:and|or)\s+`|\s+(?:apart|are|in|into)\b|[,;:]\s|\.(?:\s|$)|\n|$|[,;:]$)"
 _HOLE = r"(?P<hole>\s+[^\n]*?|)"
-#: a hole that holds a value is none
-_VALUE = re.compile(r'\s*(?:"[^"]*"|`[^`]*`|[-+]?\d[\d.,-]*)\s*')
+#: what holds a value is no hole, nor is what goes on as another condition: `is` in "is not", "is at most"
+_VALUE = re.compile(r'"[^"]*"|`[^`]*`|(?<![\w.])[-+]?\d[\d.,-]*')
+_OTHER = re.compile(
+    r"\s+(?:not|equal to|empty|found|on or|at (?:least|most)|no (?:more|less|later|earlier)|before|after|above|below"
+    r"|(?:more|less|greater|later|earlier) than)\b"
+)
 
 
 def missing(instruction: str, contract: Contract) -> tuple[GivenValue, ...]:
@@ -57,7 +61,7 @@ def words(value: Scalar) -> str:
 def _filled(text: str, contract: Contract, given: GivenValue) -> str | None:
     for pattern in _places(contract, given):
         for found in re.finditer(pattern, text):
-            if not _VALUE.fullmatch(found["hole"]):
+            if not _VALUE.search(found["hole"]) and not _OTHER.match(found["hole"]):
                 return f"{text[: found.start('hole')]} {words(given.value)}{text[found.end('hole') :]}"
     return None
 

@@ -260,6 +260,23 @@ def test_a_value_goes_back_into_its_hole(op: str, value: str | float, whole: str
     assert restated(broken, contract, missing(broken, contract)) == whole
 
 
+@pytest.mark.parametrize(
+    ("before", "column"),
+    [
+        ("Join `b.csv` to it where `amount` equals `code` there.", "amount"),  # what stands there is no hole
+        ('Count rows where `amount` is not "B6".', "amount"),
+        ("Rows whose `amount` is found in the column `amount` of `b.csv`.", "amount"),
+        ("Count rows where `amount` is no later than the day before.", "amount"),
+    ],
+)
+def test_another_condition_on_the_column_is_no_hole(before: str, column: str) -> None:
+    contract = contract_with("eq", "K-7", column)
+    for verb in ("is", "equals"):
+        whole = f'{before} Only rows count where `amount` {verb} "K-7".'
+        broken = f"{before} Only rows count where `amount` {verb} the agreed code."
+        assert restated(broken, contract, missing(broken, contract)) == whole
+
+
 def test_a_value_without_a_hole_is_said_at_the_end() -> None:
     contract = contract_with("gt", 250)
     assert restated("Do it.", contract, missing("Do it.", contract)).endswith("limit is 250.\n")
@@ -324,6 +341,12 @@ def test_a_hole_in_the_request_does_not_explain_rejected_cases() -> None:
 def test_a_coin_explains_everything_that_it_touches() -> None:
     coin = finding("reference", "flaky_verifier")
     assert [f.kind for f in explained((coin, finding("cases", "lax_verifier")))] == ["flaky_verifier"]
+
+
+def test_changed_data_explains_that_the_old_reference_no_longer_fits() -> None:
+    changed = finding("anchors", "changed_data")
+    left = explained((changed, finding("reference", "strict_verifier")))
+    assert [(f.kind, f.evidence) for f in left] == [("changed_data", ("e-changed_data", "e-strict_verifier"))]
 
 
 def recorded(policy: str, outcome: str) -> Recorded:

@@ -230,6 +230,18 @@ def test_checks_from_a_contract_judge_like_a_person_s(engine: Engine) -> None:
     assert set(new.queries) == {"totals"}  # the anchor keeps its id
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+def test_the_form_of_a_json_list_is_that_of_a_table(in_place: bool) -> None:
+    column = Column(name="x", type="number")
+    listing = Deliverable(id="t", path="a.json", type="json", columns=(column,), key=("id",), in_place=in_place)
+    rule: Rule = RestRule() if in_place else OrderRule(column="x")
+    needs = [Requirement(id=r.kind, statement=r.kind, rule=r, deliverable="t") for r in (FormatRule(), rule)]
+    contract = Contract(deliverables=(listing,), requirements=tuple(needs))
+    source = written(contract, Verifier(criteria=()), Anchors()).source
+    assert "rc.has_columns(found, ['x']" in source
+    assert "json_object" not in source
+
+
 def every_rule() -> Contract:
     limit = Given(given="limit")
     rows = Query(source=Source(path="a.csv"), filters=(Filter(column="x", op="gt", value=limit),), select=("id",))

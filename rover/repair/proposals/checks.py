@@ -123,13 +123,20 @@ class _Writer:
         return self._format(target)
 
     def _format(self, target: Deliverable) -> str:
-        if target.type in ("csv", "tsv", "xlsx"):
+        if target.type in ("csv", "tsv", "xlsx") or self._tabular(target):
             names = [c.name for c in target.columns]
             how = f"extra={self.contract.same.extra_columns!r}, order={self.contract.same.column_order!r}"
             return f"    found = {_table(target)}\n    return rc.has_columns(found, {names!r}, {how})"
         if target.type == "json":
             return f"    return rc.has_fields(rc.json_object(ev.end({target.path!r})), {self._fields(target)!r})"
         return f'    return (1.0, "") if rc.text(ev.end({target.path!r})).strip() else (0.0, "the text is empty")'
+
+    def _tabular(self, target: Deliverable) -> bool:
+        """Whether the rules read a JSON deliverable as a table: a list of objects, one a row."""
+        mine = [n.rule for n in self.contract.requirements if n.deliverable == target.id]
+        return target.type == "json" and any(
+            isinstance(r, RowsRule | CellsRule | OrderRule | EditRule | RestRule) for r in mine
+        )
 
     def _table(self, target: Deliverable, rule: RowsRule | CellsRule | OrderRule, anchors: list[str]) -> str:
         found = f"    found = {_table(target)}\n"
