@@ -42,9 +42,8 @@ def rover(*words: str) -> Said:
 
 def script(*words: str | bytes, cwd: Path, env: Mapping[str, str] | None = None, **more: Any) -> Said:
     """One command as a process."""
-    done = subprocess.run(
-        [*SCRIPT, *words], cwd=cwd, env=environment(**(env or {})), capture_output=True, timeout=120, check=False, **more
-    )
+    more = {"env": environment(**(env or {})), "timeout": 120, "capture_output": True, "check": False} | more
+    done = subprocess.run([*SCRIPT, *words], cwd=cwd, **more)
     return Said(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
 
 

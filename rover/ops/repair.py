@@ -26,7 +26,7 @@ from rover.repair.history import envs, read_parent, view
 from rover.repair.intent import Intent, last_admitted
 from rover.repair.keep import keep
 from rover.repair.oracle import ContractUnanswerable, Opinion, Oracle, state_of
-from rover.repair.proposals.protocol import Draft
+from rover.repair.proposals.protocol import Draft, PackageView
 from rover.repair.proposals.registry import propose
 from rover.repair.trials import NobodyToAsk
 from rover.repair.vote import by_vote
@@ -115,6 +115,8 @@ class _Session:
         self.env = load_env(store, store.package(request.package, self.commit).tree)
 
     def run(self, branch: str | None) -> RepairReport:
+        seen = view(self.store, self.env, self.commit, self.engine)
+        given = self._given(seen)  # a proposal that cannot be read is refused before anything runs
         self._tell("diagnose")
         found = self._diagnose()
         if found.verdict != "environment":
@@ -126,7 +128,7 @@ class _Session:
             reason = f"the parts of the package disagree on {open_questions}, none in the majority: a person decides"
             return self._nothing(found, "undecided", reason, intent)
         self._tell("propose")
-        proposals = self._proposals(found)
+        proposals = self._proposals(found, seen, given)
         if not proposals:
             return self._nothing(found, "kept", "no proposal for any component; try --propose or --from", intent)
         parent = read_parent(self.store, self.env.package, self.commit, _replaced(proposals))
@@ -173,9 +175,8 @@ class _Session:
         admitted = last_admitted(envs(self.store, self.env.package, self.commit))
         return admitted or by_vote(self.env, *opinions(self.engine, self.env))
 
-    def _proposals(self, found: Diagnosis) -> list[Frozen]:
-        """At most one for each component: by hand, from a revision, or the proposers'. Frozen once."""
-        seen = view(self.store, self.env, self.commit, self.engine)
+    def _given(self, seen: PackageView) -> tuple[Draft, ...]:
+        """The caller's own: by hand, then from a revision."""
         drafts: dict[ComponentName, Draft] = {}
         for component, folder in sorted(self.request.propose.items()):
             draft = by_hand(self.store, seen, component, folder)
@@ -183,7 +184,11 @@ class _Session:
         if self.request.from_rev:
             for draft in from_revision(self.store, seen, self.request.from_rev):
                 drafts.setdefault(draft.component, draft)
-        chosen = tuple(drafts.values()) if drafts else propose(seen, found)
+        return tuple(drafts.values())
+
+    def _proposals(self, found: Diagnosis, seen: PackageView, given: tuple[Draft, ...]) -> list[Frozen]:
+        """At most one for each component: the caller's, or else the proposers'. Frozen once."""
+        chosen = given or propose(seen, found)
         frozen = [freeze(draft) for draft in sorted(chosen, key=lambda d: BIT[d.component])]
         return [f for f in frozen if _differs(f, self.env)]
 

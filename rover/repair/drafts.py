@@ -10,6 +10,7 @@ from rover.repair.proposals.protocol import Draft, PackageView
 from rover_store.errors import NotFound, PackageError, UsageError
 from rover_store.ids import COMPONENTS, ComponentName
 from rover_store.intake import read_folder
+from rover_store.package_records import OPTIONAL, REQUIRED
 from rover_store.records import Context, Harness, Record, Task, Verifier
 
 if TYPE_CHECKING:
@@ -28,7 +29,18 @@ def by_hand(store: Store, view: PackageView, component: str, folder: Path) -> Dr
     for path in files:
         if path.startswith(f"{component}/"):
             raise UsageError(f"{folder} holds {component}/; name that folder itself")
+    _check_records(component, files)
     return _draft(store, view, component, files, f"by hand from {folder.name}/", "hand")
+
+
+def _check_records(component: str, files: Files) -> None:
+    """PackageError for a record of the component that is missing or cannot be read."""
+    for path, kind in {**REQUIRED, **OPTIONAL}.items():
+        part, _, name = path.partition("/")
+        if part == component and name in files and kind is not None:
+            kind.load(files[name], path)
+        elif part == component and name not in files and path in REQUIRED:
+            raise PackageError(path, "", "missing")
 
 
 def from_revision(store: Store, view: PackageView, rev: str) -> list[Draft]:

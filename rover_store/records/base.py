@@ -46,9 +46,9 @@ class Record(Part):
         try:
             return cls.model_validate_json(data)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
+            first = error.errors(include_url=False)[0]
             field = ".".join(str(p) for p in first["loc"])
-            raise PackageError(file, field, _one_line(first["msg"])) from None
+            raise PackageError(file, field, _one_line(first["msg"]) + _found(first["input"])) from None
 
     def dump(self) -> bytes:
         """Stored form: fields in the order of the class, two spaces, no absent optional, one newline."""
@@ -59,6 +59,11 @@ class Record(Part):
 def to_json(value: Any) -> bytes:
     """The project's stored JSON: two spaces, UTF-8, no NaN, a newline at the end."""
     return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def _found(value: object) -> str:
+    """What stood there instead, where that is short enough to say."""
+    return f", not {value!r}" if isinstance(value, str | int | float) and len(repr(value)) <= 120 else ""
 
 
 def _one_line(error: object) -> str:

@@ -206,7 +206,8 @@ def test_a_folder_that_cannot_be_written(home: Path, read_only: list[str]) -> No
     before = state(home)
     writes = (("commit", "three"), ("tag", "v1"), ("undo",), ("init", "x"), ("new", "four"), ("checkout", "one", "out"))
     for words in (("list",), *writes):
-        done = subprocess.run([*read_only, *words], cwd=home, env=environment(), capture_output=True, text=True, check=False)
+        start = [*read_only, *words]
+        done = subprocess.run(start, cwd=home, env=environment(), capture_output=True, text=True, check=False)
         if words == ("list",):
             assert (done.returncode, done.stdout.count("\n")) == (0, 4), done
             continue
