@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rover.cli.output import Json, Seed, Workers, note, print_json, progress, table
+from rover.cli.output import Json, Sandbox, Seed, Workers, counted, note, print_json, progress, table
 from rover.cli.stores import command_line, open_store
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def command(
     family: list[str] = typer.Option([], "--family", help="Only this family of tasks; may be repeated."),
     prefix: str = typer.Option("", "--prefix", metavar="NAME", help="Begin names so (default: the folder's name)."),
     license_: str = typer.Option("", "--license", metavar="TEXT", help="Licence of the files, for the provenance."),
-    sandbox: str = typer.Option("", "--sandbox", metavar="KIND", help="Kind of sandbox (default bubblewrap)."),
+    sandbox: str = Sandbox,
     workers: int = Workers,
     as_json: bool = Json,
 ) -> int:
@@ -76,6 +76,6 @@ def _print(report: BuildReport, as_json: bool) -> None:
         print()
         print(table([(n, s, r) for (s, r), n in sorted(reasons.items())], ("dropped", "stage", "reason"), right=(0,)))
     if report.commit:
-        print(f"\ncommitted {report.commit[:12]}: {good} packages from {report.workspace}")
+        print(f"\ncommitted {report.commit[:12]}: {counted(good, 'package')} from {report.workspace}")
     else:
         print("\nnothing was admitted; nothing is committed")

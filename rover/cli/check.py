@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import typer
 
-from rover.cli.output import Json, Rev, Seed, Workers, note, print_jsonl, progress, table
+from rover.cli.output import Json, Rev, Sandbox, Seed, Workers, counted, note, print_jsonl, progress, table
 from rover.cli.stores import open_store
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def command(
     rev: str = Rev,
     seed: int = Seed,
     workers: int = Workers,
-    sandbox: str = typer.Option("", "--sandbox", metavar="KIND", help="Kind of sandbox; bubblewrap by default."),
+    sandbox: str = Sandbox,
     as_json: bool = Json,
 ) -> None:
     """Check that packages are sound.
@@ -27,7 +27,7 @@ def command(
     the start state, every null attacker and every negative, and accepts the reference and every alternative. What
     was run before is not run again. Ends with exit code 1 where something is wrong.
 
-    Example: rover check 'orders-*'
+    Example: rover check 'my-*'
     """
     from rover.ops.check import check
     from rover.sandbox.registry import open_runtime
@@ -44,7 +44,7 @@ def command(
     if not as_json:
         _report(every)
     wrong = sum(not found.ok for found in every)
-    note(f"{len(every)} package{'s' if len(every) != 1 else ''} checked, {wrong or 'none'} wrong")
+    note(f"{counted(len(every), 'package')} checked, {wrong or 'none'} wrong")
     if wrong:
         raise typer.Exit(1)
 

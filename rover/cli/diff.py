@@ -27,7 +27,7 @@ def command(
 ) -> None:
     """Compare two revisions by package, component and file. Text files show their lines.
 
-    Example: rover diff HEAD HEAD --stat
+    Example: rover diff HEAD~1 HEAD --stat
     """
     store = open_store()
     found = store.diff(old, new, package)

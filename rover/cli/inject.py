@@ -24,7 +24,7 @@ def command(
     One commit at HEAD, which says no more than that the package was edited: what was done is printed here, and
     neither diagnosis nor repair can read it. `rover undo` takes it back.
 
-    Example: rover inject orders-by-region missing_given --seed 1
+    Example: rover inject my-task lax_verifier --seed 1
     """
     from rover.ops.inject import inject, kinds
     from rover_store.errors import UsageError

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import typer
 
-from rover.cli.output import Json, Rev, note, print_jsonl, table
+from rover.cli.output import Json, Rev, counted, note, print_jsonl, table
 from rover.cli.stores import open_store
 
 
@@ -35,4 +35,4 @@ def command(
         for p in found
     ]  # fmt: skip
     print(table(rows, ("package", "family", "C", "T", "H", "V", "admitted")))
-    note(f"{len(found)} package{'s' if len(found) != 1 else ''}")
+    note(counted(len(found), "package"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rover.cli.output import Json, print_json
+from rover.cli.output import Json, counted, print_json
 from rover.cli.stores import open_store
 
 
@@ -14,4 +14,4 @@ def command(as_json: bool = Json) -> None:
     store = open_store()
     store.reindex()
     count = len(store.packages())
-    print_json({"packages": count}) if as_json else print(f"indexed {count} packages")
+    print_json({"packages": count}) if as_json else print(f"indexed {counted(count, 'package')}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rover.cli.output import Json, Rev, Seed, Workers, note, print_jsonl, progress, table
+from rover.cli.output import Json, Rev, Sandbox, Seed, Workers, counted, note, print_jsonl, progress, table
 from rover.cli.stores import open_store
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def command(
     model: str = typer.Option("", "--model", metavar="NAME", help="Model of an openai policy."),
     temperature: float = typer.Option(-1.0, "--temperature", help="Of a model; the server's own where negative."),
     record: Path = typer.Option(None, "--record", metavar="FILE", help="Add every request to a model to this file."),
-    sandbox: str = typer.Option("", "--sandbox", metavar="KIND", help="Kind of sandbox; bubblewrap by default."),
+    sandbox: str = Sandbox,
     as_json: bool = Json,
 ) -> None:
     """Run a policy on packages and grade the rollouts.
@@ -38,7 +38,7 @@ def command(
     What was run before is not run again: the rows say so. Press Ctrl-C to stop; finished work is kept, and the
     same command goes on where it stopped.
 
-    Example: rover run 'orders-*' --policy solver -k 4 -n 2
+    Example: rover run 'penguins-*' --policy solver -k 4 -n 2
     """
     from rover.ops.run import RunRequest, run
     from rover.sandbox.registry import open_runtime
@@ -101,4 +101,4 @@ def _report(rows: Sequence[Ran], as_json: bool) -> None:
     reused = sum(r.reused for r in rows)
     counts = {o: sum(r.outcome == o for r in rows) for o in dict.fromkeys(r.outcome for r in rows)}
     said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-    note(f"{len(rows)} rollouts: {said or 'none'}; {len(rows) - reused} run, {reused} reused")
+    note(f"{counted(len(rows), 'rollout')}: {said or 'none'}; {len(rows) - reused} run, {reused} reused")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from rover.cli.output import Json, print_json, table
+from rover.cli.output import Json, counted, print_json, table
 from rover.cli.stores import open_store
 
 
@@ -24,7 +24,7 @@ def command(
     if as_json:
         print_json({**asdict(found), "stale": [s._asdict() for s in found.stale]})
         return
-    print(f"on {found.branch} at {found.head[:12] or 'no commit'}, {found.packages} packages")
+    print(f"on {found.branch} at {found.head[:12] or 'no commit'}, {counted(found.packages, 'package')}")
     if found.stale:
         rows = [
             (s.package, s.component, s.target, s.recorded[:7], s.present[:7] if s.present else "gone")
@@ -35,7 +35,7 @@ def command(
     if found.without_evidence:
         names = found.without_evidence
         print(f"\nno rollouts yet for {len(names)}: {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}")
-        print("  next: `rover run '*' --policy solver`")
+        print("  next: `rover run NAME --policy ...`; see `rover help policies`")
     if found.open_cases:
         print("\nopen repair cases")
         print(table([(c.case, c.package, c.outcome, c.reason) for c in found.open_cases],

@@ -70,7 +70,7 @@ def test_a_table_and_what_was_reused(rover: Rover) -> None:
 
 def test_failing_agents_are_data(rover: Rover) -> None:
     code, out, err = rover("run", "orders-a", "--policy", "null:nothing")
-    assert (code, err) == (0, "1 rollouts: 1 failed; 1 run, 0 reused\n")
+    assert (code, err) == (0, "1 rollout: 1 failed; 1 run, 0 reused\n")
     assert "report.csv" in out
 
 
@@ -118,7 +118,7 @@ def test_a_server_that_is_not_there_is_infrastructure(rover: Rover, monkeypatch:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
         model = ("--policy", "openai", "--model", "m", "--server", url)
         code, out, err = rover("run", "orders-a", *model)
-        assert (code, err) == (3, "1 rollouts: 1 infra_error; 1 run, 0 reused\n")
+        assert (code, err) == (3, "1 rollout: 1 infra_error; 1 run, 0 reused\n")
         assert "infra_error" in out
         code, _, err = rover("run", "orders-*", *model, "-k", "10", "-n", "1")
     assert code == 3
