@@ -93,7 +93,9 @@ FOLDERS: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
     "zero bytes": (_write("task/task.json", b"\0" * 100), ("task/task.json: not valid JSON",)),
     "a huge number": (_set("package.json", lambda v: v.update(schema_version=10**400)), ("package.json: ",)),
     "newer": (_set("package.json", lambda v: v.update(schema_version=2)), ("package.json: schema_version: 2",)),
-    "name upwards": (_set("package.json", lambda v: v.update(name="../../x")), ("package.json: name: ", "not '../../x'")),
+    "name upwards": (
+        _set("package.json", lambda v: v.update(name="../../x")), ("package.json: name: ", "not '../../x'"),
+    ),
     "name absolute": (_set("package.json", lambda v: v.update(name="/etc/x")), ("package.json: name: ",)),
     "name of lines": (_set("package.json", lambda v: v.update(name="a\nb")), ("package.json: name: ",)),
     "link out": (lambda f: (f / "context/files/l").symlink_to("/etc/passwd"), ("context/files/l: is a link",)),
@@ -128,7 +130,7 @@ FOLDERS: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
     "git inside": (lambda f: (f / "context/files/.git").mkdir(), ("context/files/.git: ",)),
     "instruction of nothing": (_write("task/instruction.md", b" \n"), ("task/instruction.md: is empty",)),
     "instruction of bytes": (_write("task/instruction.md", b"\xff\xfe\0"), ("task/instruction.md: is not UTF-8",)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FOLDERS)
@@ -160,7 +162,7 @@ def test_a_bad_proposal_changes_nothing(name: str, home: Path) -> None:
     [
         ("context/context.json", lambda v: v["files"][0].update(path="../../x"), "../../x is not in the workspace"),
         ("verifier/verifier.json", lambda v: v["criteria"][0].update(check="../../x.py:f"), "'../../x.py:f' does not"),
-        ("task/contract.json", lambda v: v["deliverables"][0].update(path="../../x.csv"), "no path inside the workspace"),
+        ("task/contract.json", lambda v: v["deliverables"][0].update(path="../x.csv"), "no path inside the workspace"),
     ],
 )
 def test_paths_that_lead_out_are_findings(
@@ -189,7 +191,8 @@ def test_names_in_unicode_are_kept(home: Path) -> None:
     ("path", "what"),
     [
         ("nothing", "nothing is not a folder"), ("pk/package.json", "is not a folder"), ("/dev/null", "not a folder"),
-        ("a" * 300, "File name too long"), ("two\nlines", "two\\nlines is not a folder"), ("empty", "package.json: missing"),
+        ("a" * 300, "File name too long"), ("two\nlines", "two\\nlines is not a folder"),
+        ("empty", "package.json: missing"),
     ],
 )  # fmt: skip
 def test_no_package_folder(path: str, what: str, home: Path) -> None:
