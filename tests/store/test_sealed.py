@@ -55,3 +55,18 @@ def test_no_clone_and_no_undo_reaches_it(tmp_path: Path) -> None:
     commit = store.refs.get(SEALED)
     assert commit is not None
     assert commit not in git(tmp_path / "mirror", "cat-file", "--batch-all-objects", "--batch-check")
+
+
+def test_one_module_reads_the_audits() -> None:
+    """The door only appends; what stands behind it is read after confirmation, by the audit of a repair alone."""
+    import rover
+    import rover_store
+
+    readers = set()
+    for package in (rover, rover_store):
+        root = Path(str(package.__file__)).parent
+        for path in root.rglob("*.py"):
+            text = path.read_text("utf-8")
+            if "read_for_audit" in text or "rover/sealed" in text:
+                readers.add(f"{root.name}/{path.relative_to(root).as_posix()}")
+    assert readers == {"rover/repair/audit.py", "rover_store/sealed.py", "rover_store/refs.py"}
