@@ -1,4 +1,4 @@
-"""Runtimes and start states that the contract suites of the sandbox share."""
+"""Runtimes, start states and ways to run things that the contract suites of the sandbox share."""
 
 from __future__ import annotations
 
@@ -7,14 +7,22 @@ import os
 import pytest
 
 from rover.sandbox.bubblewrap import BubblewrapRuntime
-from rover.sandbox.protocol import Runtime
+from rover.sandbox.protocol import Completed, Runtime, Sandbox
 from rover.sandbox.registry import make_runtime
+from rover_store.ids import blob_id
 from rover_store.records import Limits
 
 #: Kinds that confine: both ways to lay out a workspace, and one more kind where ROVER_CONTRACT_SANDBOX names it.
 REAL = ["bubblewrap", "bubblewrap-copy", *os.environ.get("ROVER_CONTRACT_SANDBOX", "").split()]
 START = {"a/b.txt": b"hello\n", "a/c/d.csv": b"x,y\n1,2\n", "same1": b"1", "same2": b"1", "z z": b""}
+START_IDS = {path: blob_id(data) for path, data in START.items()}
 LIMITS = Limits(wall_s=10, cpu_s=5, memory_bytes=256 << 20, disk_bytes=16 << 20, inodes=500, file_bytes=8 << 20)
+
+#: a system call by number, in a Python attack
+SYSCALL = (
+    "libc = ctypes.CDLL(None, use_errno=True); r = libc.syscall(%s); "
+    "assert r >= 0, os.strerror(ctypes.get_errno())"
+)
 
 
 def make(kind: str) -> Runtime:
@@ -26,3 +34,21 @@ def make(kind: str) -> Runtime:
             pytest.fail(f"{kind}: {probe.reason}")
         pytest.skip(f"{kind}: {probe.reason}")
     return runtime
+
+
+def sh(box: Sandbox, script: str, **limits: float) -> Completed:
+    return box.run(["sh", "-c", script], limits=LIMITS.model_copy(update=limits))
+
+
+def py(box: Sandbox, script: str, **limits: float) -> Completed:
+    """Run Python in the box, without site-packages: it starts faster."""
+    return box.run(["python3", "-S", "-c", script], limits=LIMITS.model_copy(update=limits))
+
+
+def refused(box: Sandbox, script: str) -> str:
+    """Run a Python attack that must raise; gives the exception in one line."""
+    done = py(box, f"import os, ctypes, socket\ntry:\n {script}\nexcept Exception as e:\n print(type(e).__name__, e)")
+    assert done.exit_code == 0, done
+    said = done.stdout.decode().strip()
+    assert said, f"the attack went through: {script}"
+    return said
