@@ -21,7 +21,7 @@ MAX_ROWS = 400
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
 _SPACE = re.compile(r"\s+")
 #: a match that chance gives more often than this is no evidence
-CHANCE = 0.01
+CHANCE = 0.002
 
 
 class Lines:
@@ -109,8 +109,9 @@ def _find_row(keys: list[str], values: list[Any], lines: Lines) -> tuple[str, st
             match = _match(value, text, numbers)
             if match is None:
                 break
-            spelling = match if match != "exact" else spelling
-            odds *= _odds(value, keys, len(numbers), lines)
+            how, as_found = match
+            spelling = how if how != "exact" else spelling
+            odds *= _odds(as_found, keys, len(numbers), lines)
         else:
             return (spelling, text, odds) if values else None
     return None
@@ -124,17 +125,18 @@ def _odds(value: Any, keys: list[str], beside: int, lines: Lines) -> float:
     return min(1.0, lines.chance(float(value)))
 
 
-def _match(value: Any, text: str, numbers: list[float]) -> str | None:
+def _match(value: Any, text: str, numbers: list[float]) -> tuple[str, Any] | None:
+    """The spelling in which a line holds a value, and the value as it stands there: 29.1 says less than 29.08."""
     if not _is_number(value):
-        return "exact" if _word_in(_normal(str(value)), text) else None
+        return ("exact", value) if _word_in(_normal(str(value)), text) else None
     wanted = float(value)
     if wanted in numbers:
         plain = f"{wanted:.12g}"
-        return "exact" if plain in text else "normalised"
+        return ("exact" if plain in text else "normalised"), wanted
     for decimals in (4, 3, 2, 1, 0):
         rounded = round(wanted, decimals)
         if significant(rounded) >= 3 and rounded in numbers:
-            return "rounded"
+            return "rounded", rounded
     return None
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pathlib import Path
+
 import pytest
 from packages import ORDERS, runtime, summary_package, summary_resources
 
@@ -11,6 +13,7 @@ from rover.diagnose.demands import asked, columns_of, contract_sources, keyed, s
 from rover.diagnose.diagnosis import agent_failures, diagnose, explained, suspects
 from rover.diagnose.inside import significant
 from rover.diagnose.probes.static import named_files
+from rover.diagnose.inside import visible
 from rover.diagnose.protocol import Probe, ProbeContext, Recorded
 from rover.diagnose.registry import probe, probes, still_there
 from rover.diagnose.restate import missing, restated, words
@@ -170,6 +173,17 @@ def test_an_answer_in_another_file_is_a_leak(engine: Engine, path: str, text: st
 )
 def test_what_chance_or_the_keys_alone_give_is_no_leak(engine: Engine, text: str) -> None:
     assert found("leaks", env_of({"context/files/other.csv": text.encode()}), engine) == []
+
+
+def test_a_rounded_value_counts_for_the_digits_that_stand_there(tmp_path: Path) -> None:
+    """29.1 among fifty numbers of three digits says little of 29.08; 29.08 itself would."""
+    answer = {"columns": ["mean"], "rows": [[29.08]], "keys": 0, "sources": []}
+    payload = {"root": str(tmp_path), "files": ["other.csv"], "texts": {}, "answers": {"a": answer}}
+    numbers = [f"{n / 10}" for n in range(250, 300)]
+    (tmp_path / "other.csv").write_text("\n".join(numbers))
+    assert visible(payload) == []
+    (tmp_path / "other.csv").write_text("the mean is 29.08\n")
+    assert [(h["answer"], h["file"]) for h in visible(payload)] == [("a", "other.csv")]
 
 
 def test_an_answer_in_the_request_is_a_leak_of_the_task(engine: Engine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rover.diagnose.demands import contract_sources
 from rover.diagnose.runs import mounted
 from rover.repair.proposals.protocol import Draft, Files, PackageView
 from rover_store.errors import NotFound
@@ -41,8 +42,9 @@ class _Context:
         self.writes: list[str] = []
 
     def take_out(self, path: str) -> None:
-        """Delete a file of the package, or unbind the resource that brings it."""
-        if path not in self.view.env.start or path in self.view.env.targets():
+        """Delete a file of the package, or unbind the resource that brings it. What an answer is read from stays."""
+        env = self.view.env
+        if path not in env.start or path in (*env.targets(), *contract_sources(env.contract)):
             return
         if self.files.pop(f"files/{path}", None) is None:
             kept = tuple(r for r in self.record.resources if path not in mounted(self.view.env, r))
