@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,8 @@ from packages import ORDERS, runtime, summary_package, summary_resources
 
 from rover.diagnose.demands import asked, columns_of, contract_sources, keyed, states, states_given
 from rover.diagnose.diagnosis import agent_failures, diagnose, explained, suspects
-from rover.diagnose.inside import significant
+from rover.diagnose.inside import significant, visible
 from rover.diagnose.probes.static import named_files
-from rover.diagnose.inside import visible
 from rover.diagnose.protocol import Probe, ProbeContext, Recorded
 from rover.diagnose.registry import probe, probes, still_there
 from rover.diagnose.restate import missing, restated, words
