@@ -1,5 +1,7 @@
 """Package folders: `checkout` writes one, `commit_folder` takes one back and checks everything first.
 
+A package's files are plain: the executable bit is not kept, so equal bytes are equal versions on any machine.
+
 Who edits a component by hand vouches for it: its edges are pinned to the present versions of what it depends on.
 Its dependents keep the versions they were built against, and so show as stale.
 """
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rover_store.errors import NotFound, PackageError, StoreError, UsageError
 from rover_store.graph import DEFAULT
 from rover_store.ids import check_name
-from rover_store.intake import Intake, SourceEntry, read_folder
+from rover_store.intake import Intake, read_folder
 from rover_store.layout import PackageEntry
 from rover_store.names import COMPONENTS, ComponentName
 from rover_store.package_records import check_records
@@ -77,7 +79,7 @@ def commit_folder(
     name = check_name(package.name)
     with store.write(command=command or f"commit {folder.name}") as tx:
         old = _present(store, name)
-        tree = tx.tree({f.path: TreeItem(_mode(f), tx.blob(f.read())) for f in intake.files})
+        tree = tx.tree({f.path: TreeItem(FILE, tx.blob(f.read())) for f in intake.files})
         present: dict[str, str] = {n: i.id for n, i in tx.list_tree(tree).items() if i.is_folder and n in COMPONENTS}
         edges = _pin(store, tx, intake, package, old, present)
         if edges != package.edges:
@@ -93,10 +95,6 @@ def commit_folder(
             return FolderCommit(name, head, (), intake.skipped)
         commit = tx.commit(message or f"{verb} {name}{what}", author=author, time=time)
     return FolderCommit(name, commit, changed, intake.skipped)
-
-
-def _mode(entry: SourceEntry) -> int:
-    return EXECUTABLE if entry.executable else FILE
 
 
 def _present(store: Store, name: str) -> PackageEntry | None:

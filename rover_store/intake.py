@@ -33,7 +33,6 @@ class SourceEntry(NamedTuple):
     root: Path
     path: str
     size: int
-    executable: bool
     stamp: tuple[int, int, int]  # inode, mtime, ctime
 
     def read(self) -> bytes:
@@ -123,8 +122,7 @@ class _Scan:
             raise PackageError(path, "", f"the folder holds more than {_size(self.limits.total_bytes)}")
         if len(self.files) >= self.limits.files:
             raise PackageError(path, "", f"the folder holds more than {self.limits.files} files")
-        executable = bool(state.st_mode & stat.S_IXUSR)
-        self.files.append(SourceEntry(self.root, path, state.st_size, executable, _stamp(state)))
+        self.files.append(SourceEntry(self.root, path, state.st_size, _stamp(state)))
 
     def _check(self, path: str, name: str) -> None:
         try:

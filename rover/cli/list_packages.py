@@ -14,6 +14,7 @@ def command(
     pattern: str = typer.Argument("*", help="Glob on names."),
     rev: str = Rev,
     limit: int = typer.Option(0, "--limit", min=0, help="At most so many; 0 for all."),
+    names: bool = typer.Option(False, "--names", help="Names alone, one a line."),
     as_json: bool = Json,
 ) -> None:
     """List the packages of a revision, with their component versions.
@@ -25,6 +26,9 @@ def command(
     found = list_packages(open_store(), pattern, rev, limit or None)
     if as_json:
         print_jsonl(asdict(p) for p in found)
+        return
+    if names:
+        print("\n".join(p.name for p in found))
         return
     if not found:
         note("no packages yet; begin with `rover build --from FOLDER` or `rover new DIR`")
