@@ -28,7 +28,8 @@ def command(
         print_jsonl(asdict(p) for p in found)
         return
     if names:
-        print("\n".join(p.name for p in found))
+        for p in found:
+            print(p.name)
         return
     if not found:
         note("no packages yet; begin with `rover build --from FOLDER` or `rover new DIR`")
