@@ -118,9 +118,11 @@ def _run_some(
     attempts = [n % request.attempts for n in range(len(requests))]
     which = {r.key(engine.runtime_id): n for n, r in reversed(list(enumerate(requests)))}
     failures: list[str] = []
+    heard: set[int] = set()
 
     def progress(now: Progress) -> None:
         number = which[now.result.trajectory.key]
+        heard.add(number)
         assert now.verdict is not None
         row = _row(requests[number].env.package, attempts[number], now.result, now.verdict)
         if now.result.trajectory.end == "infra_error":
@@ -135,7 +137,12 @@ def _run_some(
         kind = ProviderError if failures[-1].startswith("ProviderError") else SandboxError
         raise kind(f"{len(failures)} rollouts in a row failed, the last: {failures[-1]}") from None
     asked = zip(requests, attempts, found, strict=True)
-    return [_row(r.env.package, attempt, result, verdict) for r, attempt, (result, verdict) in asked]
+    rows = [_row(r.env.package, attempt, result, verdict) for r, attempt, (result, verdict) in asked]
+    for number, row in enumerate(rows):
+        if number not in heard:  # a package that shares its rollout with another one
+            heard.add(number)
+            told(row, before + len(heard))
+    return rows
 
 
 def _row(package: str, attempt: int, result: RolloutResult, verdict: Verdict) -> Ran:
