@@ -77,7 +77,12 @@ class Stage:
             return subprocess.Popen([*ROVER, *words], stdout=out, stderr=err, cwd=self.project, env=env)
 
     def end(self, process: subprocess.Popen[bytes], began: float, used: float = 0.0, log: str = "one") -> Done:
-        code = process.wait(BOUND)
+        try:
+            code = process.wait(BOUND)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
         seconds = time.monotonic() - began
         out, err = ((self.folder / f"{log}.{name}").read_text() for name in ("out", "err"))
         return Done(code, out, err, seconds, used)

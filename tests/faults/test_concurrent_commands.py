@@ -10,6 +10,8 @@ import pytest
 from boxes import make
 from kills import Stage, prepared
 
+pytestmark = pytest.mark.timeout(900)
+
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Stage:

@@ -12,6 +12,9 @@ import pytest
 from boxes import make
 from kills import BuildDrill, CommitDrill, Drill, RepairDrill, RunDrill, Stage, prepared
 
+#: a command that is stuck is told by its own bound, not by the bound of the test
+pytestmark = pytest.mark.timeout(900)
+
 
 class SmallBuild(BuildDrill):
     attempts = 1
