@@ -79,3 +79,4 @@ def _print(report: BuildReport, as_json: bool) -> None:
         print(f"\ncommitted {report.commit[:12]}: {counted(good, 'package')} from {report.workspace}")
     else:
         print("\nnothing was admitted; nothing is committed")
+    note(f"{report.rollouts_run} rollouts run, {report.rollouts_reused} reused")
