@@ -141,6 +141,7 @@ def _streams() -> None:
 def run(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; never raises for what a user can cause."""
     words = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    named = os.environ.get("ROVER_STORE")  # --store sets it, for this call alone
     try:
         code = _command(words)
         sys.stdout.flush()
@@ -153,6 +154,10 @@ def run(argv: Sequence[str] | None = None) -> int:
         raise
     except OSError as error:  # a full disk below a redirected stdout
         return _fail(f"stdout: {error.strerror or error}", 3)
+    finally:
+        os.environ.pop("ROVER_STORE", None)
+        if named is not None:
+            os.environ["ROVER_STORE"] = named
 
 
 def _command(words: list[str]) -> int:
