@@ -16,13 +16,11 @@ from packages import runtime
 from refusals import Said, refused, rover, state
 
 
-def _kind() -> str:
+@pytest.fixture(scope="module")
+def kind() -> str:
     made = runtime()
     made.close()  # type: ignore[attr-defined]
     return made.kind
-
-
-KIND = _kind()
 
 
 @pytest.fixture
@@ -166,12 +164,12 @@ def test_a_bad_proposal_changes_nothing(name: str, home: Path) -> None:
     ],
 )
 def test_paths_that_lead_out_are_findings(
-    file: str, change: Callable[[Any], object], what: str, home: Path
+    file: str, change: Callable[[Any], object], what: str, home: Path, kind: str
 ) -> None:
     """The records are sound by themselves, so they can be stored; a check finds them, and nothing leaves the box."""
     _set(file, change)(home / "pk")
     assert rover("commit", "pk").code == 0
-    said = rover("check", "pk", "--sandbox", KIND)
+    said = rover("check", "pk", "--sandbox", kind)
     assert said.code == 1, said
     assert what in " ".join(said.out.split())
     assert not (home.parent / "x.csv").exists()
