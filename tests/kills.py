@@ -7,7 +7,6 @@ inspected once more. The tests do a few kills of each; `python tests/kills.py FO
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import os
 import random
@@ -16,19 +15,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from descendants import adopting, until_gone
+
 from rover_store.store import Store
 
 ROVER = [sys.executable, "-c", "from rover.cli.main import main; main()"]
-#: seconds: any command ends by then, and what a killed one started is gone by then
-BOUND, GONE = 300.0, 3.0
+#: seconds: any command ends by then
+BOUND = 300.0
 EPOCH = "1700000000"
-PR_SET_CHILD_SUBREAPER = 36
 
 
 class Done(NamedTuple):
@@ -107,17 +105,17 @@ class Stage:
 
         The second value: seconds until the last process that it had started was gone.
         """
-        with _adopting() as ours:
+        with adopting() as ours:
             began, used = time.monotonic(), 0.0
             process = self.start(*words)
             while process.poll() is None and used < after and time.monotonic() < began + BOUND:
                 time.sleep(0.005)
-                used = max(used, _used(process.pid))
+                used = max(used, used(process.pid))
             while writing and process.poll() is None and not self._writing():
                 time.sleep(0.0005)
             process.send_signal(signal.SIGKILL)
             done = self.end(process, began, used)
-            return done, _until_gone(ours)
+            return done, until_gone(ours)
 
     def _writing(self) -> bool:
         return any((git / "rover.flock").exists() and (git / "rover.flock").stat().st_size for git in self.gits)
@@ -126,71 +124,6 @@ class Stage:
         """Names of unfinished packs and locks in both repositories."""
         found = [p for git in self.gits for p in git.rglob("*") if p.name.endswith(".lock") or "tmp_" in p.name]
         return sorted(str(p.relative_to(self.project)) for p in found)
-
-
-@contextmanager
-def _adopting() -> Iterator[set[int]]:
-    """Orphans below this process become its children, so that none of them can hide."""
-    libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    try:
-        yield set(_below(os.getpid()))
-    finally:
-        libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-
-
-def _until_gone(ours: set[int]) -> float:
-    began = time.monotonic()
-    while True:
-        left = {pid: name for pid, name in _below(os.getpid()).items() if pid not in ours}
-        spent = time.monotonic() - began
-        if not left:
-            return spent
-        assert spent < GONE, f"still there after {spent:.1f} s: {sorted(left.values())}"
-        time.sleep(0.01)
-
-
-def _below(root: int) -> dict[int, str]:
-    """Living processes below one, by id; adopted ones that ended are reaped on the way."""
-    parents: dict[int, tuple[int, str]] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                name, _, rest = Path(f"/proc/{entry}/stat").read_text().partition("(")[2].rpartition(") ")
-            except OSError:
-                continue
-            state, parent = rest.split()[:2]
-            if state != "Z":
-                parents[int(entry)] = (int(parent), name)
-            elif int(parent) == root:
-                _reap(int(entry))
-    found: dict[int, str] = {}
-    fresh = {root}
-    while fresh:
-        fresh = {pid for pid, (parent, _) in parents.items() if parent in fresh}
-        found.update((pid, parents[pid][1]) for pid in fresh)
-    return found
-
-
-def _used(root: int) -> float:
-    """Processor time of a process, all below it, and all of those that ended."""
-    ticks, todo = 0, [root]
-    while todo:
-        folder = Path(f"/proc/{todo.pop()}")
-        try:
-            ticks += sum(int(n) for n in (folder / "stat").read_text().rpartition(") ")[2].split()[11:15])
-            for thread in (folder / "task").iterdir():
-                todo += map(int, (thread / "children").read_text().split())
-        except OSError:
-            continue
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def _reap(pid: int) -> None:
-    try:
-        os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        return
 
 
 # --- what must hold after every kill -------------------------------------------------------------------------

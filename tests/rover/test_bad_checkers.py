@@ -45,7 +45,10 @@ BAD: dict[str, tuple[str, str]] = {
     "fills memory": ("return len(b'x' * (8 << 30))", "raised MemoryError"),
     "prints without end": ("while True: print('x' * 1000)", "printed more than"),
     "prints 1 GB": ("[os.write(1, b'x' * (1 << 20)) for _ in range(1024)]; return 1.0", "printed more than"),
-    "writes a large file": ("import tempfile; tempfile.TemporaryFile().write(b'x' * (8 << 20)); return 1.0", "raised OSError"),
+    "writes a large file": (
+        "import tempfile; tempfile.TemporaryFile().write(b'x' * (8 << 20)); return 1.0",
+        "raised OSError",
+    ),
     "writes a huge result": ("os.write(3, b'x' * (1 << 20)); return 1.0", "result that is too large"),
     "edits the end state": ("open('end/report.csv', 'w').close(); return 1.0", "changed the workspace"),
     "edits the checks": ("open('verifier/checks/main.py', 'a').write('#'); return 1.0", "changed the workspace"),
