@@ -58,7 +58,7 @@ def below(root: int) -> dict[int, str]:
     return found
 
 
-def used(root: int) -> float:
+def processor_time(root: int) -> float:
     """Processor time of a process, all below it, and all of those that ended."""
     ticks, todo = 0, [root]
     while todo:

@@ -110,7 +110,7 @@ class Stage:
             process = self.start(*words)
             while process.poll() is None and used < after and time.monotonic() < began + BOUND:
                 time.sleep(0.005)
-                used = max(used, used(process.pid))
+                used = max(used, processor_time(process.pid))
             while writing and process.poll() is None and not self._writing():
                 time.sleep(0.0005)
             process.send_signal(signal.SIGKILL)
