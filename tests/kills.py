@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from descendants import adopting, until_gone
+from descendants import adopting, processor_time, until_gone
 
 from rover_store.store import Store
 
