@@ -281,11 +281,19 @@ def run_all(
     for seed in asked.only or range(asked.seeds):  # every kind once before any kind twice
         for kind in wanted:
             number = known.index(kind) if kind != AGENT else 0
-            case = one(matrix, kind, seed, matrix.choice(number, seed), work)
+            try:
+                case = one(matrix, kind, seed, matrix.choice(number, seed), work)
+            except KeyboardInterrupt:
+                tell("interrupted: the table holds what was finished")
+                return in_order(cases, wanted)
             cases.append(case)
             tell(f"{len(cases):3} {kind} {seed} {case.package} {case.selected} {'; '.join(case.wrong) or 'ok'}")
             if asked.out:
                 asked.out.write_text(json.dumps([asdict(c) for c in cases], indent=1) + "\n")
+    return in_order(cases, wanted)
+
+
+def in_order(cases: Sequence[Case], wanted: Sequence[str]) -> list[Case]:
     return sorted(cases, key=lambda c: (wanted.index(c.kind), c.seed))
 
 
