@@ -11,6 +11,8 @@ import pytest
 from rover.policy.null import NULL_POLICIES
 from rover.policy.registry import KINDS
 from rover.policy.slip import SLIPS
+from rover.verify import checklib
+from rover.verify.checklib.evidence import Evidence
 from rover.verify.mutate import ALTERNATIVES, NEGATIVES
 from rover_store.records.contract import Rule
 
@@ -32,6 +34,16 @@ def test_lists_are_whole(page: str, begin: str, end: str, names: tuple[str, ...]
     text = (DOCS / page).read_text()
     said = text[text.index(begin) + len(begin) :]
     assert set(re.findall(r"[a-z_]+", said[: said.index(end)])) - {"and"} == set(names)
+
+
+def test_the_library_of_checks_is_named_whole() -> None:
+    text = (DOCS / "package.md").read_text()
+    functions = {n for n in checklib.__all__ if callable(getattr(checklib, n)) and n.islower()}
+    offered = text[text.index("What `rc` offers:") : text.index("Read with these:")]
+    assert functions <= set(re.findall(r"[a-z_]+", offered))
+    ev = text[text.index("`ev` gives") : text.index("What `rc` offers:")]
+    members = {n for n in vars(Evidence) if not n.startswith("_")} | set(Evidence.__dataclass_fields__)
+    assert set(re.findall(r"`([a-z_]+)", ev)) - {"ev"} == members - {"root", "criterion", "anchors", "irregular"}
 
 
 def test_every_kind_of_policy_has_a_line() -> None:

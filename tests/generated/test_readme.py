@@ -40,6 +40,12 @@ def test_block_runs(number, tmp_path):
     assert done.stdout
 
 
+def test_a_block_ends_where_the_next_begins():
+    for block in BLOCKS[:-1]:
+        depth = len(re.findall(r"\bcd [\w-]+", block)) - len(re.findall(r"\bcd \.\.$", block, re.MULTILINE))
+        assert depth == 0, block
+
+
 def test_links_lead_somewhere():
     for target in re.findall(r"\]\(([^)#]+)\)", TEXT):
         assert target.startswith("http") or (ROOT / target).exists(), target

@@ -10,8 +10,9 @@ A check is a function of one argument and lies in verifier/checks/*.py:
         return rc.rows_match(found, ev.anchor("totals"), key=["region"])
 
 It returns a score in [0, 1], or (score, reason). `ev` (Evidence) gives `end(path)` and `start(path)` (a Path),
-`files()` and `start_files()` (sorted paths), `anchor(id)` (a Table), `message` (the policy's last word) and
-`paths` (the criterion's). Every comparer below returns (score, reason), 1.0 only where all is right.
+`files()` and `start_files()` (sorted paths), `anchor(id)` (a Table), `value(id)` (its only cell), `message` (the
+policy's last word) and `paths` (the criterion's). Every comparer below returns (score, reason), 1.0 only where
+all is right.
 
 A deliverable that is missing, broken or hostile raises Unreadable; where a check lets it pass, the criterion
 scores 0 with that reason. Any other exception is a fault of the verifier.
