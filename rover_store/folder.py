@@ -71,9 +71,9 @@ def _write_file(store: Store, root: Path, path: str, item: TreeItem) -> None:
 
 
 def commit_folder(
-    store: Store, folder: Path, message: str, *, author: str | None, time: int | None, command: str
+    store: Store, folder: Path, message: str, *, author: str | None, time: int | None, command: str, fresh: bool = False
 ) -> FolderCommit:
-    """Take a package folder into the store as one commit on the current branch."""
+    """Take a package folder into the store as one commit on the current branch. `fresh` pins every component anew."""
     intake = read_folder(folder)
     package = check_records(intake, [f.path for f in intake.files])
     name = check_name(package.name)
@@ -81,7 +81,7 @@ def commit_folder(
         old = _present(store, name)
         tree = tx.tree({f.path: TreeItem(FILE, tx.blob(f.read())) for f in intake.files})
         present: dict[str, str] = {n: i.id for n, i in tx.list_tree(tree).items() if i.is_folder and n in COMPONENTS}
-        edges = _pin(store, tx, intake, package, old, present)
+        edges = _pin(store, tx, intake, package, None if fresh else old, present)
         if edges != package.edges:
             data = package.model_copy(update={"edges": edges}).dump()
             tree = tx.edit_tree(tree, {"package.json": data})

@@ -221,12 +221,16 @@ class Store:
         return checkout(self, name, folder, rev)
 
     def commit_folder(
-        self, folder: Path, message: str = "", *, author: str | None = None, time: int | None = None, command: str = ""
-    ) -> FolderCommit:
-        """Take a package folder into the store. PackageError names file, field and reason; then nothing changes."""
+        self, folder: Path, message: str = "", *, author: str | None = None, time: int | None = None,
+        command: str = "", fresh: bool = False,
+    ) -> FolderCommit:  # fmt: skip
+        """Take a package folder into the store. PackageError names file, field and reason; then nothing changes.
+
+        `fresh` says that unchanged components fit the changed ones as they are: none is stale afterwards.
+        """
         from rover_store.folder import commit_folder
 
-        return commit_folder(self, folder, message, author=author, time=time, command=command)
+        return commit_folder(self, folder, message, author=author, time=time, command=command, fresh=fresh)
 
     # --- branches, tags, cases ---------------------------------------------------------------------------
     def current_branch(self) -> str | None:

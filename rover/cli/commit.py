@@ -13,13 +13,14 @@ from rover.cli.stores import command_line, open_store
 def command(
     folder: Path = typer.Argument(..., help="A package folder, as `rover new` and `rover checkout` write it."),
     message: str = typer.Option("", "--message", "-m", help="Message of the commit."),
+    fresh: bool = typer.Option(False, "--fresh", help="Unchanged components fit the changed ones: none stays stale."),
     as_json: bool = Json,
 ) -> None:
     """Take a package folder into the store as one commit. Bad input changes nothing.
 
     Example: rover commit my-task -m 'A first task'
     """
-    done = open_store().commit_folder(folder, message, command=command_line())
+    done = open_store().commit_folder(folder, message, command=command_line(), fresh=fresh)
     if as_json:
         print_json(done._asdict())
         return

@@ -146,7 +146,8 @@ def _request(intent: Intent, env: Env) -> Iterator[str]:
             yield f"the request no longer names {deliverable.path}"
     for given in intent.contract.givens:
         if given.stated_in == "instruction" and not states(env.instruction, given.value):
-            yield f"the request does not state {given.meaning or given.name} ({given.value})"
+            means = f" ({given.meaning})" if given.meaning else ""
+            yield f"the request does not state {given.name}{means}: {given.value}"
     lost = _terms(intent.instruction) & _vocabulary(intent.contract)
     for term in sorted(lost):
         if not _says(env.instruction, term):

@@ -78,6 +78,17 @@ def test_a_changed_component_is_pinned_and_its_dependents_are_stale(store: Store
     assert store.fsck() == []
 
 
+def test_a_fresh_commit_leaves_nothing_stale(store: Store, folder: Path) -> None:
+    (folder / "context/files/data.csv").write_text("new\n")
+    store.commit_folder(folder)
+    assert store.stale()
+    assert store.commit_folder(folder, fresh=True).changed == ("package",)
+    assert store.stale() == []
+    assert store.commit_folder(folder, fresh=True).changed == ()
+    assert store.commit_folder(folder).changed == ()
+    assert store.fsck() == []
+
+
 def test_a_new_package_is_pinned_to_what_is_there(store: Store, folder: Path) -> None:
     _change(folder / "package.json", lambda v: (v.update(name="two"), v.pop("edges")))
     done = store.commit_folder(folder)
