@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
 
 import typer
 
 from rover.cli.commands import COMMANDS
-from rover.cli.output import Json, print_json
+from rover.cli.output import Json, print_json, width
 from rover_store.errors import UsageError
 
 TOPICS = ("package", "store", "fcr", "policies", "sandbox", "glossary")
@@ -29,7 +30,7 @@ def command(
             print("\n".join(["Topics:", *(f"  {t:<10}{line}" for t, line in first.items())]))
             print("\nRead one with `rover help TOPIC`. For a command: `rover COMMAND --help`.")
     elif topic in TOPICS:
-        print_json({"topic": topic, "text": page(topic)}) if as_json else print(page(topic), end="")
+        print_json({"topic": topic, "text": page(topic)}) if as_json else print(laid_out(page(topic), width()))
     elif topic in COMMANDS:
         from rover.cli.main import run
 
@@ -41,3 +42,38 @@ def command(
 def page(topic: str) -> str:
     """The text of one topic."""
     return (files("rover") / "docs" / f"{topic}.md").read_text(encoding="utf-8")
+
+
+#: a line that begins a paragraph of its own: an item of a list, an entry of the glossary
+_ITEM = re.compile(r" *(- |\d+\. |\*\*)")
+
+
+def laid_out(text: str, columns: int) -> str:
+    """A page in lines that fit. Headings and what is indented by four stay as they are."""
+    import textwrap
+
+    out: list[str] = []
+    paragraph: list[str] = []
+
+    def close() -> None:
+        if paragraph:
+            first = paragraph[0]
+            item = re.match(r" *(- |\d+\. )?", first)
+            rest = " " * (len(item[0]) if item else 0)
+            said = " ".join([first.rstrip(), *(line.strip() for line in paragraph[1:])])
+            out.append(textwrap.fill(said, columns, subsequent_indent=rest or ("  " if first[:2] == "**" else ""),
+                                     break_long_words=False, break_on_hyphens=False))  # fmt: skip
+            paragraph.clear()
+
+    for line in text.splitlines():
+        item = re.match(r" *(- |\d+\. )", paragraph[0]) if paragraph else None
+        goes_on = item is not None and len(line) - len(line.lstrip()) == len(item[0])
+        if not line.strip() or (line.startswith(("#", "    ")) and not goes_on):
+            close()
+            out.append(line)
+        else:
+            if _ITEM.match(line):
+                close()
+            paragraph.append(line)
+    close()
+    return "\n".join(out)

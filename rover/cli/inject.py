@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from rover.cli.output import Json, Seed, note, print_json
+from rover.cli.output import Json, Seed, note, print_json, wrapped
 from rover.cli.stores import command_line, open_store
 
 
@@ -35,7 +35,9 @@ def command(
             print_json([{"kind": k.kind, "summary": k.summary, "repair": k.repair} for k in found])
         else:
             for one in found:
-                print(f"{one.kind}\n    {one.summary}\n    right repair: {one.repair}")
+                print(one.kind)
+                print(wrapped(f"    {one.summary}", "    "))
+                print(wrapped(f"    right repair: {one.repair}", "    "))
         return
     if not package or not kind:
         raise UsageError("name a package and a kind of defect", hint="`rover inject --list` shows the kinds")
@@ -49,8 +51,8 @@ def command(
     if as_json:
         print_json(done.manifest())
         return
-    print(f"{package}: {done.note}")
-    print(f"right repair: {done.repair}")
+    print(wrapped(f"{package}: {done.note}"))
+    print(wrapped(f"right repair: {done.repair}"))
     if dry_run:
         note("dry run: nothing was changed")
     else:

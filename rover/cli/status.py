@@ -32,7 +32,7 @@ def command(
         ]
         print("\nstale: built against a version that is no longer the present one")
         print(table(rows, ("package", "component", "built against", "then", "now")))
-        print("  next: `rover repair NAME --fcr`; or, if it fits as it is, `rover commit DIR --fresh`")
+        print("  next: `rover repair NAME --fcr`; if it fits as it is, `rover commit --fresh`")
     if found.without_evidence:
         names = found.without_evidence
         print(f"\nno rollouts yet for {len(names)}: {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from rover.cli.output import Json, print_json
+from rover.cli.output import Json, note, print_json
 from rover.cli.stores import open_store
 
 
@@ -24,5 +24,14 @@ def command(
         return
     print(f"undone: {done.command}")
     for move in done.moves:
-        name = move.ref.removeprefix("refs/heads/")
-        print(f"  {name} is back at {move.old[:12] if move.old else 'nothing'}")
+        kind, name = _named(move.ref)
+        print(f"  {kind}{name} is {f'back at {move.old[:12]}' if move.old else 'gone'}")
+    note("`rover undo` again brings it back; further: `rover undo ID`, from `rover op log`")
+
+
+def _named(ref: str) -> tuple[str, str]:
+    """A ref as people call it: `main`, `tag v1`, `case one-1`."""
+    for prefix, kind in (("refs/heads/", ""), ("refs/tags/", "tag "), ("refs/rover/cases/", "case ")):
+        if ref.startswith(prefix):
+            return kind, ref.removeprefix(prefix)
+    return "", ref

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from rover.cli.commands import COMMANDS
-from rover.cli.help_topics import TOPICS, page
+from rover.cli.help_topics import TOPICS, laid_out, page
 from rover.cli.main import load, run
 from rover.cli.output import table
 
@@ -38,6 +38,23 @@ def test_every_command_has_help_an_example_and_json(name, capsys):
 
 def test_summaries_fit_80_columns():
     assert all(len(f"  {name:<10}{entry.summary}") <= 80 for name, entry in COMMANDS.items())
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_pages_fit_the_terminal_and_lose_no_word(topic):
+    laid = laid_out(page(topic), 80)
+    assert laid.split() == page(topic).split()
+    assert all(len(line) <= 80 for line in laid.splitlines() if not line.startswith("    "))
+
+
+def test_undo_says_what_is_back_and_what_is_gone(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert [run([*words]) for words in (["init"], ["new", "one"], ["commit", "one"], ["tag", "v1"])] == [0] * 4
+    capsys.readouterr()
+    assert run(["undo"]) == 0
+    assert "  tag v1 is gone" in capsys.readouterr().out
+    assert run(["undo"]) == 0
+    assert "  tag v1 is back at " in capsys.readouterr().out
 
 
 def test_no_command_prints_help_and_exits_0(capsys):
@@ -76,7 +93,7 @@ def test_read_verbs_import_nothing_heavy(words, tmp_path):
 @pytest.mark.parametrize("topic", TOPICS)
 def test_topics(topic, capsys):
     assert run(["help", topic]) == 0
-    assert capsys.readouterr().out == page(topic)
+    assert capsys.readouterr().out == laid_out(page(topic), 80) + "\n"
 
 
 def test_topics_name_only_commands_that_exist():
