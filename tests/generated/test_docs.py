@@ -15,6 +15,7 @@ from rover.verify import checklib
 from rover.verify.checklib.evidence import Evidence
 from rover.verify.mutate import ALTERNATIVES, NEGATIVES
 from rover_store.records.contract import Rule
+from rover_store.records.query import Filter, Measure
 
 DOCS = Path(__file__).parents[2] / "rover/docs"
 RULES = tuple(get_args(part.model_fields["kind"].annotation)[0] for part in get_args(get_args(Rule)[0]))
@@ -24,6 +25,8 @@ RULES = tuple(get_args(part.model_fields["kind"].annotation)[0] for part in get_
     ("page", "begin", "end", "names"),
     [
         ("package.md", "A requirement has a rule. The kinds:", ". ", RULES),
+        ("package.md", "compares a column with a given:", ". ", get_args(Filter.model_fields["op"].annotation)),
+        ("package.md", "A measure is one of", ".\n", get_args(Measure.model_fields["fn"].annotation)),
         ("package.md", "Ops that break something:", ". ", tuple(NEGATIVES)),
         ("package.md", "Ops that change the form alone:", ".\n", tuple(ALTERNATIVES)),
         ("policies.md", "an attacker that does no honest work:", "(", NULL_POLICIES),
