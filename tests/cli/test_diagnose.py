@@ -34,7 +34,9 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 def test_kinds_are_listed_without_a_store(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["inject", "--list"]) == 0
     out = capsys.readouterr().out
-    assert all(i.kind in out and i.repair in out for i in injectors())
+    said = " ".join(out.split())
+    assert all(i.kind in said and i.repair in said for i in injectors())
+    assert max(map(len, out.splitlines())) <= 80
     assert run(["inject", "--list", "--json"]) == 0
     assert [k["kind"] for k in json.loads(capsys.readouterr().out)] == [i.kind for i in injectors()]
 
