@@ -15,6 +15,7 @@ from rover.construct.families.registry import family
 from rover.diagnose.diagnosis import diagnose
 from rover.diagnose.inject.protocol import Injector, Unfit
 from rover.diagnose.inject.registry import injector, injectors
+from rover.diagnose.inject.task import _replaced
 from rover.diagnose.protocol import ProbeContext
 from rover.diagnose.registry import probes
 from rover.ops.diagnose import diagnose_package
@@ -189,3 +190,11 @@ def test_diagnosis_of_a_stored_package_reuses_what_it_ran(store: Store, engine: 
     assert again.findings == first.findings
     assert again.rollouts_run == 0
     assert again.rollouts_reused == first.rollouts_run > 0
+
+
+def test_a_number_is_left_out_where_it_tells_the_value_alone() -> None:
+    text = "Keep rows where `n` is at least 2, in 2 parts. Round `m` to 2 decimals."
+    first, second, every = _replaced(text, "2", "the limit")
+    assert first == "Keep rows where `n` is at least the limit, in 2 parts. Round `m` to 2 decimals."
+    assert second == "Keep rows where `n` is at least 2, in the limit parts. Round `m` to 2 decimals."
+    assert every == "Keep rows where `n` is at least the limit, in the limit parts. Round `m` to 2 decimals."

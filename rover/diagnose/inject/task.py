@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from rover.diagnose.demands import states, states_given
 from rover.diagnose.inject.protocol import Damage, Unfit, rng_for
@@ -32,9 +33,10 @@ class MissingGiven:
         rng.shuffle(givens)
         for given in givens:
             vague = rng.choice(_VAGUE[_sort(given)])
-            text = _replaced(env.instruction, words(given.value), vague)
-            if text != env.instruction and not states_given(text, env.contract, given):
-                return Damage({INSTRUCTION: text.encode()}, f"the request says {vague!r} for {words(given.value)}")
+            for text in _replaced(env.instruction, words(given.value), vague):
+                if not states_given(text, env.contract, given):
+                    note = f"the request says {vague!r} for {words(given.value)}"
+                    return Damage({INSTRUCTION: text.encode()}, note)
         raise Unfit(self.kind, "the request tells no value that could be left out")
 
 
@@ -73,11 +75,18 @@ def renamed_in_verifier(env: Env, old: str, new: str) -> Damage:
     return Damage(changed, f"the verifier reads {new} instead of {old}")
 
 
-def _replaced(text: str, value: str, vague: str) -> str:
-    """Every place where the request tells the value, as a whole word."""
-    # a number at the start of a line is the list's
-    pattern = rf"(?<![\w.`\n-]){re.escape(value)}(?![\w`-])(?!\.\d)"
-    return re.sub(pattern, lambda _: vague, text)
+def _replaced(text: str, value: str, vague: str) -> Iterator[str]:
+    """The request with one place of the value left out, for each place; at last with all of them left out.
+
+    One place comes first: the same number may also mean something else there.
+    """
+    # a number at the start of a line is the list's, one before `decimals` is a rounding
+    pattern = rf"(?<![\w.`\n-]){re.escape(value)}(?![\w`-])(?!\.\d)(?! decimals?\b)"
+    places = list(re.finditer(pattern, text))
+    for place in places:
+        yield text[: place.start()] + vague + text[place.end() :]
+    if len(places) > 1:
+        yield re.sub(pattern, lambda _: vague, text)
 
 
 def _sort(given: GivenValue) -> str:
