@@ -72,7 +72,11 @@ def get_policy(
     if kind == "openai":
         from rover.policy.openai import OpenAIPolicy
 
-        return OpenAIPolicy(_named(spec, rest, "MODEL"), server=server, key=key, **options)
+        model = _named(spec, rest, "MODEL")
+        if not server and not key:
+            hint = "name one: --server URL, or OPENAI_BASE_URL"
+            raise UsageError(f"{spec}: neither a server nor a key is given", hint=hint)
+        return OpenAIPolicy(model, server=server, key=key, **options)
     for point in entry_points(group=GROUP, name=kind):
         return cast(Policy, point.load()(rest, **options))
     raise UsageError(f"no policy is called {kind!r}", hint=f"known: {', '.join(KINDS)}; see `rover help policies`")

@@ -302,6 +302,7 @@ def test_specs(spec: str, policy_id: str) -> None:
         ("replay:abc", "recorded rollouts are in a store"),
         ("scripted:x+y", "no slip is called 'y'"),
         ("openai", "needs a name, openai:MODEL"),
+        ("openai:m", "neither a server nor a key"),
     ],
 )
 def test_bad_specs(spec: str, words: str) -> None:
