@@ -25,11 +25,15 @@ from typing import Any
 
 from rover.verify import checklib
 from rover.verify.checklib import Evidence, Unreadable
+from rover.verify.checklib.bounds import TooSlow, within_time
+from rover.verify.checklib.read import read_ahead
 from rover.verify.process import become_reaper, isolated
 
 Json = dict[str, Any]
 
 REASON_CHARS = 500
+#: processor time for reading all evidence, of what a grading has
+READ_SECONDS = 8.0
 
 _CHECK = re.compile(r"(checks/[\w./-]+\.py):([A-Za-z_]\w*)")
 
@@ -44,7 +48,8 @@ def grade(payload: Json) -> list[Json]:
     _own_names()
     anchors = _anchors()
     deadline = time.monotonic() + float(payload.get("wall_s", 25.0))
-    _read_once(payload["criteria"])
+    refused = _read_once(payload["criteria"])
+    payload = {**payload, "irregular": {**refused, **payload.get("irregular", {})}}
     before, seen = _contents(), _stats()
     out: list[Json] = []
     spoilt = ""
@@ -92,16 +97,33 @@ def _own_names() -> None:
 _CODE: dict[str, CodeType] = {}
 
 
-def _read_once(criteria: list[Json]) -> None:
-    """Parse tables and compile checks before forking, so that the checks of one grading share the work."""
+def _read_once(criteria: list[Json]) -> dict[str, str]:
+    """Parse tables and compile checks before forking, so that the checks of one grading share the work.
+
+    Returns deliverables that take too long to read, with the reason: they are not the verifier's fault.
+    """
     _CODE.clear()
     for name in dict.fromkeys(m[1] for c in criteria if (m := _CHECK.fullmatch(c["check"])) and ".." not in m[1]):
         with contextlib.suppress(Exception):  # whatever is wrong with it is said by the check that needs it
             _CODE[name] = compile(Path("verifier", name).read_bytes(), f"verifier/{name}", "exec")
+    refused = {}
+    ends = time.process_time() + READ_SECONDS
     for path in dict.fromkeys(p for c in criteria for p in c.get("paths", ())):
-        for state in ("end", "start"):
-            with contextlib.suppress(Unreadable, ValueError, MemoryError):
-                checklib.table(Path(state, path))
+        if _read_ahead(Path("start", path), ends) and not _read_ahead(Path("end", path), ends):
+            refused[path] = "takes too long to read"
+    return refused
+
+
+def _read_ahead(path: Path, ends: float) -> bool:
+    """False where reading the file was not done when the time for it was over."""
+    try:
+        with within_time(ends - time.process_time()):
+            read_ahead(path)
+    except TooSlow:
+        return False
+    except (Unreadable, ValueError, MemoryError):
+        pass  # said by the check that needs it
+    return True
 
 
 # --- one check -------------------------------------------------------------------------------------------------

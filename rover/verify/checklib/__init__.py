@@ -34,10 +34,11 @@ State       edited(start, end, key, column, rows, value, tolerance, kind);
 Together    every(result, result, ...) -> the mean score, the first bad reason
 """
 
+from rover.verify.checklib.bounds import Unreadable
 from rover.verify.checklib.evidence import Evidence
 from rover.verify.checklib.objects import field_is, has_fields, records_match, set_is
 from rover.verify.checklib.prose import cites, figure_near, figures_near
-from rover.verify.checklib.read import Table, Unreadable, json_object, json_value, sheets, table, text
+from rover.verify.checklib.read import Table, json_object, json_value, sheets, table, text
 from rover.verify.checklib.state import edited, no_extra, protected, rest_unchanged
 from rover.verify.checklib.tables import cells_match, every, has_columns, in_order, rows_match
 from rover.verify.checklib.values import (

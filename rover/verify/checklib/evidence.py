@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from rover.verify.checklib.read import Table, Unreadable, name_of
+from rover.verify.checklib.bounds import Unreadable
+from rover.verify.checklib.read import Table, name_of
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rover.verify.checklib.read import Table, Unreadable, objects_table
+from rover.verify.checklib.bounds import Unreadable
+from rover.verify.checklib.read import Table, objects_table
 from rover.verify.checklib.tables import RIGHT, Key, counted, has_columns, kinds, share, shown
 from rover.verify.checklib.tables import keys as row_keys
 from rover.verify.checklib.values import Result, canonical, is_empty, kind_of, plain, same

@@ -1,7 +1,8 @@
 """Readers of deliverables: tolerant of how a file is written, never of what cannot be read.
 
 Unreadable is the deliverable's fault (absent, a link, too large, broken, password-protected, a zip bomb) and
-carries the reason. Sizes are bounded before anything is parsed, so that no deliverable can exhaust the grader.
+carries the reason. Sizes are bounded before anything is parsed (see bounds), so that no deliverable can exhaust
+the grader. What was read, or could not be, is kept: the checks of one grading are forked after it.
 """
 
 from __future__ import annotations
@@ -11,22 +12,27 @@ import io
 import json
 import os
 import stat
-import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
+from rover.verify.checklib.bounds import (
+    MAX_BYTES,
+    MAX_CELLS,
+    MAX_CHARACTERS,
+    MAX_JSON,
+    MAX_LINES,
+    MAX_TEXT,
+    Unreadable,
+    check_book,
+    check_marks,
+    within_memory,
+)
 from rover.verify.checklib.values import Cell, folded, plain
 
-MAX_BYTES = 64 << 20
-MAX_UNPACKED = 256 << 20
-MAX_CELLS = 4_000_000
-
-
-class Unreadable(Exception):  # a finding about a deliverable, not an error of the verifier
-    """A deliverable cannot be read or lacks what is asked for; the criterion scores 0 with this reason."""
+BOOKS = (".xlsx", ".xlsm")
 
 
 @dataclass(frozen=True)
@@ -103,14 +109,21 @@ def decode(data: bytes, name: str) -> str:
     return found.replace("\r\n", "\n").replace("\r", "\n")
 
 
+@within_memory
 def text(path: Path | str) -> str:
-    return decode(raw(path), name_of(path))
+    """Written text, of at most 1 MiB and 50,000 lines."""
+    name = name_of(path)
+    found = decode(raw(path, MAX_TEXT), name)
+    if (lines := found.count("\n")) > MAX_LINES:
+        raise Unreadable(f"{name} is too large ({lines} lines, at most {MAX_LINES})")
+    return found
 
 
+@within_memory
 def json_value(path: Path | str) -> Any:
     """Any JSON value. NaN and Infinity are not JSON."""
     name = name_of(path)
-    source = text(path)
+    source = decode(raw(path, MAX_JSON), name)
 
     def refuse(word: str) -> Any:
         raise ValueError(f"{word} is not JSON")
@@ -128,27 +141,41 @@ def json_object(path: Path | str) -> dict[str, Any]:
     return found
 
 
-#: Parsed tables by path, sheet and stat: checks of one grading are forked after the files were read once.
-_CACHE: dict[tuple[str, str | None, int, int, int], Table] = {}
+#: Tables and workbooks by path, sheet or kind, and stat; in place of what cannot be read, why.
+_CACHE: dict[tuple[object, ...], Any] = {}
+_KEPT = 64
+
+
+def _once(kind: str, path: Path | str, which: object, read: Callable[[], Any]) -> Any:
+    """What `read` gives for this file, read once as long as the file stays as it is."""
+    try:
+        info = os.lstat(path)
+    except (OSError, ValueError):
+        return read()
+    key = (kind, str(path), which, info.st_ino, info.st_mtime_ns, info.st_size)
+    if key not in _CACHE:
+        if len(_CACHE) >= _KEPT:
+            _CACHE.clear()
+        try:
+            _CACHE[key] = read()
+        except Unreadable as reason:
+            _CACHE[key] = Unreadable(*reason.args)
+    found = _CACHE[key]
+    if isinstance(found, Unreadable):
+        raise Unreadable(*found.args)
+    return found
 
 
 def table(path: Path | str, sheet: str | None = None) -> Table:
     """The table in a file, by its ending: csv, tsv, xlsx (first sheet unless named), json, jsonl."""
-    try:
-        info = os.lstat(path)
-        key = (str(path), sheet, info.st_ino, info.st_mtime_ns, info.st_size)
-    except (OSError, ValueError):
-        return _table(path, sheet)
-    if key not in _CACHE:
-        if len(_CACHE) >= 64:
-            _CACHE.clear()
-        _CACHE[key] = _table(path, sheet)
-    return _CACHE[key]
+    found: Table = _once("table", path, sheet, lambda: _table(path, sheet))
+    return found
 
 
+@within_memory
 def _table(path: Path | str, sheet: str | None) -> Table:
     ending = Path(path).suffix.lower()
-    if ending in (".xlsx", ".xlsm"):
+    if ending in BOOKS:
         return _sheet_table(path, sheet)
     if ending in (".json", ".jsonl"):
         return _objects_table(path, ending)
@@ -158,11 +185,13 @@ def _table(path: Path | str, sheet: str | None) -> Table:
 
 
 def _delimited(path: Path | str, ending: str) -> Table:
-    name, source = name_of(path), text(path)
+    name = name_of(path)
+    source = decode(raw(path), name)
     first = next((line for line in source.split("\n") if line.strip()), "")
     if not first:
         raise Unreadable(f"{name} is empty")
     delimiter = "\t" if ending == ".tsv" and "\t" in first else max(",;\t|", key=lambda d: (first.count(d), d == ","))
+    check_marks(source, delimiter, name)
     try:
         lines = list(csv.reader(io.StringIO(source, newline=""), delimiter=delimiter))
     except csv.Error as error:
@@ -193,7 +222,8 @@ def _objects_table(path: Path | str, ending: str) -> Table:
         items = json_value(path)
     else:
         try:
-            items = [json.loads(line) for line in text(path).split("\n") if line.strip()]
+            source = decode(raw(path, MAX_JSON), name)
+            items = [json.loads(line) for line in source.split("\n") if line.strip()]
         except (ValueError, RecursionError) as error:
             raise Unreadable(f"{name} is not valid JSON Lines ({' '.join(str(error).split())[:120]})") from None
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
@@ -210,17 +240,30 @@ def objects_table(items: Sequence[dict[str, Any]], name: str) -> Table:
 
 
 def workbook(path: Path | str, *, values: bool = False) -> Any:
-    """The openpyxl workbook of a file; `values` gives the stored results of formulas."""
+    """The openpyxl workbook of a file, for the caller alone; `values` gives the stored results of formulas."""
+    return _workbook(path, values)
+
+
+def shared_workbook(path: Path | str, *, values: bool = False) -> Any:
+    """The same, read once for all who ask: it must not be changed."""
+    return _once("book", path, values, lambda: _workbook(path, values))
+
+
+def read_ahead(path: Path | str) -> None:
+    """Read what checks are going to ask for, so that they share it. Unreadable where it cannot be read."""
+    if Path(path).suffix.lower() in BOOKS:
+        book = shared_workbook(path)
+        if any(_is_formula(c.value) for w in book.worksheets for c in w._cells.values()):
+            shared_workbook(path, values=True)
+    table(path)
+
+
+@within_memory
+def _workbook(path: Path | str, values: bool) -> Any:
     from openpyxl import load_workbook
 
     name, data = name_of(path), raw(path)
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as z:
-            unpacked = sum(i.file_size for i in z.infolist())
-    except Exception:
-        raise Unreadable(f"{name} is not a readable workbook (corrupt or password-protected)") from None
-    if unpacked > MAX_UNPACKED:
-        raise Unreadable(f"{name} unpacks to {unpacked} bytes, at most {MAX_UNPACKED}")
+    check_book(data, name)
     try:
         return load_workbook(io.BytesIO(data), data_only=values)
     except Exception as error:  # openpyxl raises nearly anything on a broken file
@@ -228,23 +271,21 @@ def workbook(path: Path | str, *, values: bool = False) -> Any:
 
 
 def sheets(path: Path | str) -> tuple[str, ...]:
-    return tuple(workbook(path).sheetnames)
+    return tuple(shared_workbook(path).sheetnames)
 
 
 def _sheet_table(path: Path | str, sheet: str | None) -> Table:
-    name, book = name_of(path), workbook(path)
+    name, book = name_of(path), shared_workbook(path)
     title = sheet_title(book, sheet, name)
     lines = grid(book[title], name)
-    formulas = tuple(
-        f"{title}!R{r}C{c}"
-        for r, line in enumerate(lines, 1) for c, v in enumerate(line, 1) if isinstance(v, str) and v.startswith("=")
-    )  # fmt: skip
+    at = [(r, c) for r, line in enumerate(lines) for c, v in enumerate(line) if _is_formula(v)]
+    formulas = tuple(f"{title}!R{r + 1}C{c + 1}" for r, c in at)
     if formulas:  # a result that was stored counts as the value; without one the formula stays as text
-        stored = grid(workbook(path, values=True)[title], name)
-        lines = [
-            [s if isinstance(v, str) and v.startswith("=") and s is not None else v for v, s in zip(a, b, strict=True)]
-            for a, b in zip(lines, stored, strict=True)
-        ]
+        stored = shared_workbook(path, values=True)[title]._cells
+        for r, c in at:
+            cell = stored.get((r + 1, c + 1))
+            if cell is not None and cell.value is not None:
+                lines[r][c] = _cell(cell.value)
     full = [line for line in lines if any(v not in (None, "") for v in line)]
     found = _ragged(full, f"{name}, sheet {title}" if sheet else name)
     return Table(found.columns, found.rows, found.name, formulas)
@@ -264,10 +305,25 @@ def sheet_title(book: Any, sheet: str | None, name: str) -> str:
 
 
 def grid(sheet: Any, name: str) -> list[list[Cell]]:
-    """Every cell of a worksheet as a plain value."""
-    if (sheet.max_row or 0) * (sheet.max_column or 0) > MAX_CELLS:
+    """Every cell of a worksheet as a plain value. Cells that are not in the file cost nothing: openpyxl's own
+    iteration would make an object of each."""
+    cells = getattr(sheet, "_cells", None)
+    if cells is None:
+        raise Unreadable(f"{name}: {sheet.title} is a chart, not a sheet of cells")
+    filled = {at: _cell(cell.value) for at, cell in cells.items() if cell.value is not None}
+    height, width = max((r for r, _ in filled), default=0), max((c for _, c in filled), default=0)
+    if height * width > MAX_CELLS:
         raise Unreadable(f"{name}: sheet {sheet.title} spans too many cells")
-    return [[_cell(v) for v in row] for row in sheet.iter_rows(values_only=True)]
+    lines: list[list[Cell]] = [[None] * width for _ in range(height)]
+    for (row, column), value in filled.items():
+        if isinstance(value, str) and len(value) > MAX_CHARACTERS:
+            raise Unreadable(f"{name}: a cell holds {len(value)} characters, at most {MAX_CHARACTERS}")
+        lines[row - 1][column - 1] = value
+    return lines
+
+
+def _is_formula(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("=")
 
 
 def _cell(value: Any) -> Cell:

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rover.verify.checklib.bounds import Unreadable
 from rover.verify.checklib.evidence import Evidence
 from rover.verify.checklib.objects import scalar
-from rover.verify.checklib.read import Table, Unreadable, grid, raw, sheet_title, table, workbook
+from rover.verify.checklib.read import Table, grid, raw, shared_workbook, sheet_title, table
 from rover.verify.checklib.tables import RIGHT, Key, keys, kinds, share, shown
 from rover.verify.checklib.values import Cell, Result, folded, is_empty, number, plain, same
 
@@ -133,7 +134,7 @@ def _free_cells(start: Table, key: Sequence[str], edits: Mapping[str, Table | No
 
 def _other_sheets(ev: Evidence, path: str, sheet: str | None) -> Result:
     """Formulas and values of all sheets but the edited one, and the sheets' names and order."""
-    old, new = workbook(ev.start(path)), workbook(ev.end(path))
+    old, new = shared_workbook(ev.start(path)), shared_workbook(ev.end(path))
     if old.sheetnames != new.sheetnames:
         return 0.0, f"the sheets of {path} changed: {shown(new.sheetnames, 8)}"
     own = sheet_title(old, sheet, path)
