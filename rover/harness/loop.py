@@ -28,6 +28,8 @@ End = Literal["completed", "policy_error", "infra_error"]
 
 #: so many calls in a row that no tool takes end a rollout
 MALFORMED_IN_A_ROW = 20
+#: no tool takes arguments nested half as deep, and a record that is stored has a bound of its own
+MAX_DEPTH = 50
 
 
 class Stopped(Exception):  # a request from outside, not an error
@@ -197,6 +199,8 @@ class _Rollout:
             json.dumps(call.arguments, ensure_ascii=False, allow_nan=False).encode()
         except (ValueError, TypeError, RecursionError):
             return clean.model_copy(update={"arguments": {}}), "the arguments hold a value that JSON cannot carry"
+        if _too_deep(call.arguments):
+            return clean.model_copy(update={"arguments": {}}), f"the arguments are nested deeper than {MAX_DEPTH}"
         if call.tool not in self.job.harness.tools:
             return clean, f"no tool is called {clean.tool!r}; offered: {', '.join(self.job.harness.tools)}"
         if MALFORMED in call.arguments:
@@ -276,6 +280,16 @@ def _entry(arguments: dict[str, Any]) -> str:
 def _storable_text(text: str) -> str:
     """Text without what UTF-8 cannot carry."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _too_deep(arguments: dict[str, Any]) -> bool:
+    level: list[Any] = [arguments]
+    for _ in range(MAX_DEPTH):
+        inside = [v.values() if isinstance(v, dict) else v for v in level if isinstance(v, dict | list)]
+        level = [item for values in inside for item in values]
+        if not level:
+            return False
+    return True
 
 
 def _described(error: Exception) -> str:

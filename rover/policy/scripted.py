@@ -46,7 +46,7 @@ class ScriptedPolicy:
             value = json.loads(path.read_bytes())
         except OSError as error:
             raise PackageError(str(path), "", (error.strerror or str(error)).lower()) from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise PackageError(str(path), "", f"not valid JSON ({error})") from None
         if isinstance(value, list):
             value = {"calls": value}

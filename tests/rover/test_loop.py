@@ -130,6 +130,13 @@ def test_names_in_a_command() -> None:
     assert named_in("echo a.cs", files) == ()
 
 
+def nested(depth: int) -> list[object]:
+    value: list[object] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 def test_failing_calls_are_outputs(box: Sandbox) -> None:
     calls = [
         call("fly"),
@@ -140,12 +147,14 @@ def test_failing_calls_are_outputs(box: Sandbox) -> None:
         call("shell", command="a\0b"),
         call("read_file", path=float("nan")),
         call("__malformed__", x=1),
+        call("read_file", path=nested(60)),
     ]
     played = run(box, ScriptedPolicy([tuple(calls)]))
     made = played.trajectory.turns[0].calls
     assert played.trajectory.end == "completed"
     assert {c.status for c in made} == {"error"}
     words = ("no tool", "'path' is a required", "outside", "no such file", '"exit_code": 3', "NUL", "JSON", "no tool")
+    words += ("nested deeper",)
     assert [w for c, w in zip(made, words, strict=True) if w not in c.output] == []
     played.trajectory.dump()
 

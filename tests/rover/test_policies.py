@@ -160,6 +160,7 @@ def test_a_script_from_a_file(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("{", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
         ("3", "calls: must be a list of calls"),
         ('[{"tool": 3}]', "calls.0: must be an object"),
         ('[{"tool": "a", "arguments": []}]', "calls.0.arguments: must be an object"),
