@@ -90,18 +90,18 @@ def rows(results: list[Result]) -> list[Row]:
     most = max((r.most_per_seed for r in results), default=0)
     four = sum(r.d == 4 for r in results)
     made = [
-        Row("fcr: lazy differs from exhaustive", differ, "cases", 0, note=f"of {len(results)}"),
-        Row("fcr: cases with d = 4", four, "cases", 50, at_least=True),
-        Row("fcr: rollouts per seed and policy, most", most, "rollouts", 8, note="up to 16 combinations"),
+        Row("lazy differs", differ, "cases", 0, note=f"of {len(results)}"),
+        Row("cases with d=4", four, "cases", 50, at_least=True),
+        Row("rollouts a seed+policy", most, "rollouts", 8, note="up to 16 combinations"),
     ]
     for d in (2, 3, 4):
         part = [r for r in results if r.d == d]
-        made.append(_ratio(f"fcr: lazy over exhaustive, d = {d}", part, "lazy_run", "full_run"))
-    made.append(_ratio("fcr: lazy over exhaustive, all", results, "lazy_run", "full_run"))
-    made.append(_ratio("fcr: shared over unshared rollouts", results, "full_run", "full_asked"))
+        made.append(_ratio(f"lazy/exhaustive, d={d}", part, "lazy_run", "full_run"))
+    made.append(_ratio("lazy/exhaustive, all", results, "lazy_run", "full_run"))
+    made.append(_ratio("shared/unshared", results, "full_run", "full_asked"))
     joint = sum(r.joint is True for r in results)
     chosen = sum(r.selected is not None for r in results)
-    made.append(Row("fcr: joint among the repaired", joint / max(1, chosen), "share", note=f"{joint} of {chosen}"))
+    made.append(Row("joint repairs", joint / max(1, chosen), "share", note=f"{joint} of {chosen}"))
     return made
 
 

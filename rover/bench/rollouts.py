@@ -78,9 +78,9 @@ def measure(
     plain = _plain(repeats)
     note = f"here {1000 * host:.0f}, in the box {1000 * box:.0f}, commands alone {1000 * plain:.0f}"
     return [
-        Row("six turns and grading: rover's own processor time", 1000 * (host + box - plain), "ms", BAR_MS, note=note),
-        median_row("six turns and grading: wall time", walls, "ms"),
-        median_row("the same rollout and verdict from the evidence", again, "ms"),
+        Row("six turns, own CPU", 1000 * (host + box - plain), "ms", BAR_MS, note=note),
+        median_row("six turns, wall", walls, "ms"),
+        median_row("from evidence", again, "ms"),
     ]
 
 

@@ -62,7 +62,7 @@ def _commands(
     for name, pairs in times.items():
         alone = statistics.median(plain for _, plain in pairs)
         over = [inside - plain for inside, plain in pairs]
-        rows.append(median_row(f"{name}: over the command itself", over, "ms", bar=BAR_MS, note=f"alone {alone:.1f}"))
+        rows.append(median_row(f"{name}: overhead", over, "ms", bar=BAR_MS, note=f"alone {alone:.1f}"))
     return rows
 
 
@@ -83,14 +83,14 @@ def _requests(box: Sandbox, repeats: int) -> list[Row]:
     ]
     after = os.times()
     own = 1000 * (after.user + after.system - before.user - before.system) / (7 * repeats)
-    return [*rows, Row("host's processor time a request", own, "ms")]
+    return [*rows, Row("host CPU a request", own, "ms")]
 
 
 def _processor(box: BubblewrapSandbox, repeats: int) -> Row:
     """All processor time in the box for a command that does nothing, less the command's own."""
     before = box.processor_time()
     own = sum(box.run(["true"]).cpu_s for _ in range(repeats))
-    return Row("command: processor time in the box", 1000 * (box.processor_time() - before - own) / repeats, "ms")
+    return Row("CPU in the box", 1000 * (box.processor_time() - before - own) / repeats, "ms")
 
 
 def _life(runtime: Runtime, repeats: int) -> list[Row]:
