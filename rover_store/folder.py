@@ -82,8 +82,11 @@ def commit_folder(
         tree = tx.tree({f.path: TreeItem(FILE, tx.blob(f.read())) for f in intake.files})
         present: dict[str, str] = {n: i.id for n, i in tx.list_tree(tree).items() if i.is_folder and n in COMPONENTS}
         edges = _pin(store, tx, intake, package, None if fresh else old, present)
-        if edges != package.edges:
-            data = package.model_copy(update={"edges": edges}).dump()
+        # an admission is what a test found, never what a folder claims: the stored one stands, for its components
+        record = _stored_record(store, old)
+        admission = record.admission if record is not None else None
+        if edges != package.edges or admission != package.admission:
+            data = package.model_copy(update={"edges": edges, "admission": admission}).dump()
             tree = tx.edit_tree(tree, {"package.json": data})
         changed = _changed(store, old, tree, present)
         if changed:
@@ -129,7 +132,8 @@ def _pin(
             raise PackageError("context/context.json", f"resources.{i}.tree", reason)
         bound[f"resources/{ref.kind}/{ref.name}"] = ref.tree
     out: list[Edge] = []
-    stored = _stored_edges(store, old)
+    record = _stored_record(store, old)
+    stored = record.edges if record is not None else ()
     for component in COMPONENTS:
         if old is not None and old.components.get(component) == present[component]:
             out += [edge for edge in stored if edge.source == component]
@@ -139,9 +143,9 @@ def _pin(
     return tuple(out)
 
 
-def _stored_edges(store: Store, old: PackageEntry | None) -> tuple[Edge, ...]:
+def _stored_record(store: Store, old: PackageEntry | None) -> Package | None:
     item = store.objects.list_tree(old.tree).get("package.json") if old is not None else None
-    return Package.load(store.objects.read(item.id), "package.json").edges if item is not None else ()
+    return Package.load(store.objects.read(item.id), "package.json") if item is not None else None
 
 
 def _pins(

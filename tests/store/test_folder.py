@@ -338,3 +338,27 @@ def test_someone_else_commits_between(store: Store, folder: Path) -> None:
     done = store.commit_folder(folder)
     assert set(done.changed) == {"context", "task"}  # the folder is what the package becomes; the log keeps theirs
     assert store.commit(done.commit).parents == (store.resolve("HEAD~1"),)
+
+
+def test_an_admission_is_not_taken_from_a_folder(store: Store, folder: Path) -> None:
+    """What a test found stands in the store; a folder cannot claim it, nor take it away."""
+
+    def claim(parts: dict[str, str]) -> None:
+        _change(folder / "package.json", lambda v: v.update(admission={"components": parts, "cases": 1, "digest": "d"}))
+
+    def stored(name: str) -> object:
+        tree = store.objects.list_tree(store.package(name).tree)
+        return json.loads(store.objects.read(tree["package.json"].id)).get("admission")
+
+    claim(dict(store.package("one").components))
+    assert store.commit_folder(folder).changed == ()
+    _change(folder / "package.json", lambda v: v.update(name="two"))
+    store.commit_folder(folder)
+    assert stored("one") is stored("two") is None
+
+    found = {"components": dict(store.package("one").components), "cases": 9, "digest": "d"}
+    record = store.objects.read(store.objects.list_tree(store.package("one").tree)["package.json"].id)
+    edit(store, "one", {"package.json": json.dumps({**json.loads(record), "admission": found}).encode()})
+    _change(folder / "package.json", lambda v: v.update(name="one", title="Another"))
+    assert store.commit_folder(folder).changed == ("package",)
+    assert stored("one") == found
