@@ -112,14 +112,26 @@ _THEIR_PATH = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMET
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit. SIGTERM ends it like Ctrl-C: finished work is kept."""
-    _interrupts(signal.default_int_handler)
+    _interrupts(_interrupted)
     try:
         _streams()
         code = run(argv)
+        if _struck and code == 3:  # a library answered the interrupt with an error of its own
+            code = INTERRUPTED
     except KeyboardInterrupt:  # a second one, while the first was being answered
         code = INTERRUPTED
     _interrupts(stop)
     sys.exit(code)
+
+
+#: signals that asked this process to stop
+_struck: list[int] = []
+
+
+def _interrupted(number: int, frame: object) -> None:
+    """Stop the work that is under way. What it raises may reach `run` as another error: it is remembered."""
+    _struck.append(number)
+    raise KeyboardInterrupt
 
 
 def _interrupts(handler: Callable[[int, FrameType | None], object]) -> None:
@@ -183,6 +195,8 @@ def _command(words: list[str]) -> int:
         code = 2 if error.errno in _THEIR_PATH else 3
         return _fail(f"{error.filename or 'system'}: {error.strerror or error}", code)
     except Exception as error:  # a fault of rover's own: still one line and an exit code
+        if _struck:  # the interrupt came out of a library's import as some other error
+            return _fail("interrupted; finished work is kept", 130)
         word = next((w for w in words if not _is_text(w)), None)
         if isinstance(error, UnicodeEncodeError) and word is not None:
             return _fail(f"{word}: not UTF-8", 2)
