@@ -116,8 +116,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         _streams()
         code = run(argv)
-        if _struck and code == 3:  # a library answered the interrupt with an error of its own
-            code = INTERRUPTED
     except KeyboardInterrupt:  # a second one, while the first was being answered
         code = INTERRUPTED
     _interrupts(stop)
@@ -195,8 +193,6 @@ def _command(words: list[str]) -> int:
         code = 2 if error.errno in _THEIR_PATH else 3
         return _fail(f"{error.filename or 'system'}: {error.strerror or error}", code)
     except Exception as error:  # a fault of rover's own: still one line and an exit code
-        if _struck:  # the interrupt came out of a library's import as some other error
-            return _fail("interrupted; finished work is kept", 130)
         word = next((w for w in words if not _is_text(w)), None)
         if isinstance(error, UnicodeEncodeError) and word is not None:
             return _fail(f"{word}: not UTF-8", 2)
@@ -223,6 +219,8 @@ def _nobody_reads() -> int:
 
 
 def _fail(message: str, code: int, hint: str = "") -> int:
+    if _struck and code == 3:  # a library turned the interrupt into an error of its own
+        message, code, hint = "interrupted; finished work is kept", INTERRUPTED, ""
     with suppress(OSError):
         print(f"rover: {plain(message)}", file=sys.stderr)
         if hint:
