@@ -8,12 +8,12 @@ all files is shared. Every context is bound to a resource that eight packages sh
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 
 from rover_store.graph import DEFAULT
-from rover_store.names import COMPONENTS
+from rover_store.names import COMPONENTS, ComponentName
 from rover_store.records import Context, Contract, Edge, Harness, Package, ResourceRef, Task, Verifier
 from rover_store.store import Store
 from rover_store.write import Transaction
@@ -79,7 +79,7 @@ class Suite:
 _WORDS = ("north", "south", "east", "west", "returned", "shipped", "open", "late", "paid", "due")
 
 
-def package_record(i: int, components: dict[str, str], resources: dict[str, str], bound: tuple[str, ...]) -> bytes:
+def package_record(i: int, components: Mapping[ComponentName, str], resources: dict[str, str], bound: tuple[str, ...]) -> bytes:
     """package.json of a package with these component and resource versions."""
     edges = [Edge(source="context", target=f"resources/{r}", version=resources[r]) for r in bound]
     edges += [Edge(source=c, target=t, version=components[t]) for c in COMPONENTS for t in DEFAULT[c]]
