@@ -82,7 +82,7 @@ _WORDS = ("north", "south", "east", "west", "returned", "shipped", "open", "late
 def package_record(i: int, components: Mapping[ComponentName, str], resources: dict[str, str], bound: tuple[str, ...]) -> bytes:
     """package.json of a package with these component and resource versions."""
     edges = [Edge(source="context", target=f"resources/{r}", version=resources[r]) for r in bound]
-    edges += [Edge(source=c, target=t, version=components[t]) for c in COMPONENTS for t in DEFAULT[c]]
+    edges += [Edge(source=c, target=t, version=components[t]) for c in COMPONENTS for t in COMPONENTS if t in DEFAULT[c]]
     return Package(name=name(i), title=f"Case {i}", family=f"family-{i % 4}", edges=tuple(edges)).dump()
 
 
