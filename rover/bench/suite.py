@@ -79,10 +79,13 @@ class Suite:
 _WORDS = ("north", "south", "east", "west", "returned", "shipped", "open", "late", "paid", "due")
 
 
-def package_record(i: int, components: Mapping[ComponentName, str], resources: dict[str, str], bound: tuple[str, ...]) -> bytes:
+def package_record(
+    i: int, components: Mapping[ComponentName, str], resources: Mapping[str, str], bound: tuple[str, ...]
+) -> bytes:
     """package.json of a package with these component and resource versions."""
     edges = [Edge(source="context", target=f"resources/{r}", version=resources[r]) for r in bound]
-    edges += [Edge(source=c, target=t, version=components[t]) for c in COMPONENTS for t in COMPONENTS if t in DEFAULT[c]]
+    pairs = [(c, t) for c in COMPONENTS for t in COMPONENTS if t in DEFAULT[c]]
+    edges += [Edge(source=c, target=t, version=components[t]) for c, t in pairs]
     return Package(name=name(i), title=f"Case {i}", family=f"family-{i % 4}", edges=tuple(edges)).dump()
 
 
