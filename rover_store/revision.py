@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 from rover_store.commits import Commit, parse_commit, parse_tag
-from rover_store.errors import Ambiguous, NotFound
+from rover_store.errors import Ambiguous, NotFound, UsageError
 from rover_store.names import package_path
 from rover_store.objects import Objects
 from rover_store.packs import COMMIT, KIND_NAME, TAG
@@ -28,6 +28,17 @@ class Found(NamedTuple):
     kind: str  # commit, tree, blob
     id: str
     mode: int = 0
+
+
+class Range(NamedTuple):
+    """Commits that a range names: reachable from `include` and not from `exclude`.
+
+    `symmetric` (A...B): `include` is (A, B), and what both share is left out (`ancestry.commits` does that).
+    """
+
+    include: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
+    symmetric: bool = False
 
 
 class Revisions:
@@ -53,6 +64,26 @@ class Revisions:
                     raise NotFound("revision", rev, hint=f"{here[:12]} has {len(parents)} parent(s)")
                 here = parents[which]
         return here
+
+    def range(self, text: str) -> Range:
+        """`A..B`, `A...B`, `^A B`, or plain revisions with spaces between. An empty side is HEAD."""
+        include: list[str] = []
+        exclude: list[str] = []
+        for word in text.split() or ["HEAD"]:
+            left, dots, right = word.partition("...")
+            if dots:
+                if include or exclude or len(text.split()) > 1:
+                    raise UsageError(f"{text}: A...B stands alone")
+                return Range((self.commit(left or "HEAD"), self.commit(right or "HEAD")), (), True)
+            left, dots, right = word.partition("..")
+            if dots:
+                exclude.append(self.commit(left or "HEAD"))
+                include.append(self.commit(right or "HEAD"))
+            elif word.startswith("^"):
+                exclude.append(self.commit(word[1:]))
+            else:
+                include.append(self.commit(word))
+        return Range(tuple(include), tuple(exclude))
 
     def find(self, rev: str) -> Found:
         """What REV or REV:PATH names."""
@@ -133,21 +164,10 @@ class Revisions:
         raise NotFound("commit", rev)
 
     def _sealed_objects(self) -> set[str]:
-        """Everything below the head of the sealed audits, which holds all that was ever appended."""
-        head = self._refs.get(SEALED)
-        if head is None:
-            return set()
-        found: set[str] = {head}
-        waiting = [self.load(head).tree]
-        while waiting:
-            here = waiting.pop()
-            found.add(here)
-            for item in self._objects.list_tree(here).values():
-                if item.is_folder:
-                    waiting.append(item.id)
-                else:
-                    found.add(item.id)
-        return found
+        """Everything that the sealed audits hold, in their repository and where an older rover left them."""
+        from rover_store.sealed import hidden
+
+        return hidden(self._objects.git.parent)
 
     def _sealed(self, object_hex: str) -> bool:
         kind, data = self._objects.get(object_hex)
