@@ -39,8 +39,8 @@ def create(folder: Path) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir()
         try:
-            _bare(scratch / "store.git")
-            _bare(scratch / "evidence.git")
+            bare(scratch / "store.git")
+            bare(scratch / "evidence.git")
             alternates = scratch / "evidence.git" / "objects" / "info" / "alternates"
             alternates.write_text("../../store.git/objects\n")
             (scratch / ".gitignore").write_text("*\n")  # a project that is itself a git repository ignores the store
@@ -57,7 +57,8 @@ def create(folder: Path) -> None:
         raise StoreError(f"cannot make a store in {folder}: {error.strerror}") from None
 
 
-def _bare(git: Path) -> None:
+def bare(git: Path) -> None:
+    """An empty bare repository that never packs or prunes by itself."""
     for name in ("objects/pack", "objects/info", "refs/heads", "refs/tags", "info"):
         (git / name).mkdir(parents=True)
     (git / "HEAD").write_text("ref: refs/heads/main\n")

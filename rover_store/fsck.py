@@ -1,4 +1,4 @@
-"""Checking a store: every object and ref of both repositories, the ties between records, the index against git.
+"""Checking a store: every object and ref of its repositories, the ties between records, the index against git.
 
 Every packed and loose object is inflated and hashed again, so a flipped byte is found; every ref and every id that
 a reachable tree, commit or tag names must exist. Problems are returned, never raised, and never repaired here.
@@ -34,7 +34,10 @@ def fsck(store: Store) -> list[Problem]:
     """All problems, in a stable order."""
     evidence = Objects(store.folder / "evidence.git")
     problems: list[Problem] = []
-    for name, objects in (("store", store.objects), ("evidence", evidence)):
+    parts = [("store", store.objects), ("evidence", evidence)]
+    if (store.folder / "sealed.git").exists():
+        parts.append(("sealed", Objects(store.folder / "sealed.git")))
+    for name, objects in parts:
         if not (objects.folder / "pack").is_dir():
             problems.append(Problem(f"{name}.git", "missing or not a git repository"))
             continue

@@ -1,23 +1,35 @@
 """The sealed audits of packages: written once through a door that only appends.
 
-refs/rover/sealed is a chain of commits with the tree sealed/a/3/f/NAME/0001.json, 0002.json, ... No revision names
-it, no clone transfers it, `undo` does not reach it. The one reader is `read_for_audit`, for rover.repair.audit.
+They lie in a repository of their own, .rover/sealed.git, which is made when the first one is kept: no clone, copy
+or fetch of store.git can carry them. refs/rover/sealed is a chain of commits with the tree
+sealed/a/3/f/NAME/0001.json, 0002.json, ... No revision names it and `undo` does not reach it.
+The one reader is `read_for_audit`, for rover.repair.audit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rover_store.commits import AUTHOR, encode_commit, parse_commit
+from rover_store.create import bare
+from rover_store.errors import StoreError
+from rover_store.lock import RepositoryLock
 from rover_store.names import check_name, package_path
-from rover_store.packs import BLOB, COMMIT, PackWriter
-from rover_store.records import SealedAudit
-from rover_store.refs import SEALED
+from rover_store.objects import Objects
+from rover_store.packs import BLOB, COMMIT, PackWriter, fsync_folder
+from rover_store.refs import SEALED, Refs
+from rover_store.rollup import roll_up
 from rover_store.trees import FILE, Level, TreeItem, edit_tree, parse_tree
 
 if TYPE_CHECKING:
+    from rover_store.records import SealedAudit
     from rover_store.store import Store
+
+FOLDER = "sealed.git"
 
 
 class Sealed:
@@ -32,52 +44,164 @@ class Sealed:
 
     def append_all(self, records: Mapping[str, SealedAudit]) -> None:
         """Keep many at once: one pack, one commit."""
-        store = self._store
-        with store.lock:
-            head = store.refs.get(SEALED)
-            root = _tree(store, head) if head else None
-            writer = PackWriter(store.git / "objects" / "pack")
-            try:
-                edits: dict[str, TreeItem | None] = {}
-                for name, record in sorted(records.items()):
-                    there = _files(store, root, name)
-                    blob = writer.add(BLOB, record.dump())
-                    if blob not in [item.id for item in there.values()]:
-                        edits[f"{_folder(name)}/{len(there) + 1:04}.json"] = TreeItem(FILE, blob)
-                if not edits:
-                    return
+        append_bytes(self._store, {name: [record.dump()] for name, record in records.items()})
 
-                def level(tree: str) -> Level:
-                    return parse_tree(writer.get(tree)[1]) if tree in writer else store.objects.list_tree(tree)
 
-                tree = edit_tree(root, edits, level, writer.add)
-                data = encode_commit(tree, [head] if head else [], "Sealed", AUTHOR, store.clock())
-                commit = writer.add(COMMIT, data)
-                store.lock.write(f"ref {SEALED} {head or '-'} {commit}")
-                writer.finish(lambda name: store.lock.write(f"pack {name}"))
-                store.objects.refresh(force=True)
-                store.lock.write("go")
-                store.refs.compare_and_swap(SEALED, head, commit)
-                store.lock.clear()
-            finally:
-                writer.abort()
+def append_bytes(store: Store, records: Mapping[str, list[bytes]]) -> int:
+    """Keep records as they are stored, each after those that its package has. Returns how many were new."""
+    for name in records:
+        check_name(name)
+    _move_out(store)
+    return _append(store, _make(store), records)
+
+
+def _append(store: Store, git: Path, records: Mapping[str, list[bytes]]) -> int:
+    objects, refs = Objects(git), Refs(git)
+    with RepositoryLock(git, refs) as lock:
+        head = refs.get(SEALED)
+        root = _tree(objects, head) if head else None
+        writer = PackWriter(git / "objects" / "pack")
+        try:
+            edits: dict[str, TreeItem | None] = {}
+            for name, rows in sorted(records.items()):
+                there = [item.id for item in _files(objects, root, name).values()]
+                for data in rows:
+                    blob = writer.add(BLOB, data)
+                    if blob not in there:
+                        there.append(blob)
+                        edits[f"{_folder(name)}/{len(there):04}.json"] = TreeItem(FILE, blob)
+            if not edits:
+                return 0
+
+            def level(tree: str) -> Level:
+                return parse_tree(writer.get(tree)[1]) if tree in writer else objects.list_tree(tree)
+
+            tree = edit_tree(root, edits, level, writer.add)
+            data = encode_commit(tree, [head] if head else [], "Sealed", AUTHOR, store.clock())
+            commit = writer.add(COMMIT, data)
+            roll_up(objects, lock)
+            lock.write(f"ref {SEALED} {head or '-'} {commit}")
+            writer.finish(lambda name: lock.write(f"pack {name}"))
+            lock.write("go")
+            refs.compare_and_swap(SEALED, head, commit)
+            lock.clear()
+        finally:
+            writer.abort()
+    return len(edits)
 
 
 def read_for_audit(store: Store, package: str) -> tuple[SealedAudit, ...]:
     """All audits kept for a package, the first one written first; empty if there is none."""
-    head = store.refs.get(SEALED)
-    found = _files(store, _tree(store, head), package) if head else {}
-    return tuple(SealedAudit.load(store.objects.read(item.id), "sealed audit") for _, item in sorted(found.items()))
+    from rover_store.records import SealedAudit
+
+    _move_out(store)
+    objects = Objects(store.folder / FOLDER)
+    head = Refs(objects.git).get(SEALED)
+    found = _files(objects, _tree(objects, head), package) if head else {}
+    return tuple(SealedAudit.load(objects.read(item.id), "sealed audit") for _, item in sorted(found.items()))
+
+
+def hidden(folder: Path) -> set[str]:
+    """Ids of everything that the sealed repository beside store.git holds: no revision may name them.
+
+    A store of an older rover kept the audits in store.git, where their objects stay until `gc`.
+    """
+    found: set[str] = set()
+    for git in (folder / FOLDER, folder / "store.git"):
+        head = Refs(git).get(SEALED) if git.is_dir() else None
+        if head is not None:
+            found |= set(_reachable(Objects(git), head))
+    return found
+
+
+def _reachable(objects: Objects, head: str) -> Iterator[str]:
+    here: str | None = head
+    seen: set[str] = set()
+    while here is not None:
+        yield here
+        commit = parse_commit(here, objects.read_commit(here))
+        waiting = [commit.tree]
+        while waiting:
+            tree = waiting.pop()
+            if tree in seen:
+                continue
+            seen.add(tree)
+            yield tree
+            for item in objects.list_tree(tree).values():
+                if item.is_folder:
+                    waiting.append(item.id)
+                elif item.id not in seen:
+                    seen.add(item.id)
+                    yield item.id
+        here = commit.parents[0] if commit.parents else None
+
+
+def _make(store: Store) -> Path:
+    """The repository, made beside and renamed where it is not there yet."""
+    git = store.folder / FOLDER
+    if git.is_dir():
+        return git
+    with store.lock:
+        if not git.is_dir():
+            scratch = git.with_name(f"{FOLDER}.tmp-{os.getpid()}")
+            shutil.rmtree(scratch, ignore_errors=True)
+            try:
+                bare(scratch)
+                os.rename(scratch, git)
+                fsync_folder(git.parent)
+            except OSError as error:
+                raise StoreError(f"cannot make {git}: {error.strerror}") from None
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+    return git
+
+
+def _move_out(store: Store) -> None:
+    """Move what an older rover kept in store.git: the records are kept here first, then the ref goes."""
+    if store.refs.get(SEALED) is None:
+        return
+    with store.lock:
+        head = store.refs.get(SEALED)
+        if head is None:
+            return
+        old = store.objects.read_tree(_tree(store.objects, head))
+        rows: dict[str, list[bytes]] = {}
+        for path, item in sorted(old.items()):
+            rows.setdefault(path.split("/")[-2], []).append(store.objects.read(item.id))
+        git = _make(store)
+        if Refs(git).get(SEALED) is None:
+            _copy(store, git, head)
+        else:
+            _append(store, git, rows)
+        store.lock.write(f"ref {SEALED} {head} -", "go")
+        store.refs.compare_and_swap(SEALED, head, None)
+        store.lock.clear()
+
+
+def _copy(store: Store, git: Path, head: str) -> None:
+    """The chain itself, with its ids and times."""
+    refs = Refs(git)
+    with RepositoryLock(git, refs) as lock:
+        writer = PackWriter(git / "objects" / "pack")
+        try:
+            for name in _reachable(store.objects, head):
+                kind, data = store.objects.get(name)
+                writer.add(kind, data, name)
+            writer.finish(lambda name: lock.write(f"pack {name}"))
+            refs.compare_and_swap(SEALED, None, head)
+            lock.clear()
+        finally:
+            writer.abort()
 
 
 def _folder(name: str) -> str:
     return "sealed" + package_path(check_name(name)).removeprefix("packages")
 
 
-def _tree(store: Store, head: str) -> str:
-    return parse_commit(head, store.objects.read_commit(head)).tree
+def _tree(objects: Objects, head: str) -> str:
+    return parse_commit(head, objects.read_commit(head)).tree
 
 
-def _files(store: Store, root: str | None, name: str) -> Level:
-    item = store.objects.subtree(root, _folder(name)) if root else None
-    return store.objects.list_tree(item.id) if item is not None and item.is_folder else {}
+def _files(objects: Objects, root: str | None, name: str) -> Level:
+    item = objects.subtree(root, _folder(name)) if root else None
+    return objects.list_tree(item.id) if item is not None and item.is_folder else {}
