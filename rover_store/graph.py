@@ -95,8 +95,10 @@ def stale(edges: Iterable[Dependency], present: Mapping[str, str]) -> list[Stale
         if now != edge.version:
             package, _, component = edge.source.rpartition("/")
             out.append(Stale(package, component, edge.target, edge.version, now))
-    return sorted(out, key=lambda s: (s.package, _rank(s.component), s.target))
+    return sorted(out, key=stale_order)
 
 
-def _rank(component: str) -> int:
-    return COMPONENTS.index(component) if component in COMPONENTS else len(COMPONENTS)
+def stale_order(edge: Stale) -> tuple[str, int, str, str]:
+    """Key that sorts stale edges by package, then C, T, H, V, then target."""
+    known = edge.component in COMPONENTS
+    return edge.package, COMPONENTS.index(edge.component) if known else len(COMPONENTS), edge.component, edge.target

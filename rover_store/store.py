@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -153,25 +152,28 @@ class Store:
 
     def stale(self, rev: str = "HEAD", pattern: str = "*") -> list[Stale]:
         """Components whose dependency is no longer at the version they were built against."""
-        edges, present = self.graph(rev)
-        return [s for s in graph.stale(edges, present) if fnmatchcase(s.package, pattern)]
+        from rover_store.graph_at import stale
+
+        return stale(self, rev, pattern)
 
     def closure(self, nodes: Iterable[str], rev: str = "HEAD") -> list[str]:
         """The nodes and all their transitive dependents, in every package that shares a resource. NotFound."""
-        wanted = sorted(set(nodes))
-        edges, present = self.graph(rev) if not self._is_head(rev) else ([], {})
-        for name in wanted:
-            if not (present.get(name) or self._node(name, rev)):
-                raise NotFound("component or resource", name)
-        return self.index.closure(wanted) if self._is_head(rev) else graph.closure(wanted, edges)
+        from rover_store.graph_at import closure
+
+        return closure(self, nodes, rev)
 
     def dependents(self, node: str, rev: str = "HEAD") -> list[str]:
         """Nodes that were built against this one, directly."""
-        return graph.dependents([node], self.graph(rev)[0])
+        from rover_store.graph_at import edges
+
+        return graph.dependents([node], edges(self, [node], rev, dependents=True))
 
     def order(self, nodes: Iterable[str], rev: str = "HEAD") -> list[str]:
         """The nodes in dependency order: what others are built against comes first."""
-        return graph.order(nodes, self.graph(rev)[0])
+        from rover_store.graph_at import edges
+
+        wanted = list(nodes)
+        return graph.order(wanted, edges(self, wanted, rev, dependents=False))
 
     # --- writing -----------------------------------------------------------------------------------------
     def write(self, command: str = "") -> Transaction:
@@ -324,16 +326,6 @@ class Store:
 
     def _is_head(self, rev: str) -> bool:
         return rev == "HEAD" or self.resolve(rev) == self.refs.head_id()
-
-    def _node(self, name: str, rev: str) -> str | None:
-        """Present version of a node."""
-        root = self._root(rev)
-        if root is None:
-            return None
-        package, _, component = name.rpartition("/")
-        path = name if name.startswith("resources/") else f"{package_path(package)}/{component}"
-        item = self.objects.subtree(root, path)
-        return None if item is None else item.id
 
     def _root(self, rev: str) -> str | None:
         """Tree of a revision; None for HEAD before the first commit."""
