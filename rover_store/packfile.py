@@ -1,0 +1,344 @@
+"""A pack as care sees it: every record in the order of the file, nothing trusted, memory flat.
+
+`packs.Pack` answers questions about single objects and believes its index. This reader goes over a whole pack with
+a window of a few megabytes and says of each record what it holds or why it cannot be read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import mmap
+import os
+import struct
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from rover_store.errors import StoreError
+from rover_store.packs import BLOB, KIND_NAME, OFS_DELTA, REF_DELTA
+
+_fast: ModuleType = zlib
+with contextlib.suppress(ImportError):
+    from isal import isal_zlib
+
+    _fast = isal_zlib
+
+WINDOW = 4 << 20
+#: a record that is larger than this is hashed in pieces and never held
+LARGE = 32 << 20
+_CACHE = 64 << 20
+_BIG = 1 << 31
+_BROKEN: tuple[type[Exception], ...] = (zlib.error, getattr(_fast, "error", zlib.error), ValueError, IndexError,
+                                        struct.error, StoreError, MemoryError, OverflowError)  # fmt: skip
+
+Base = Callable[[bytes], tuple[int, bytes]]
+
+
+class Item(NamedTuple):
+    """One record. `data` is None for a blob that was not asked for and for what is too large to hold.
+
+    `digest`: the id that the bytes of a large object have. `error`: why the record cannot be read.
+    """
+
+    number: int
+    offset: int
+    kind: int
+    data: bytes | None
+    digest: bytes | None = None
+    error: str = ""
+
+
+class PackFile:
+    """One pack with its index. StoreError where the index cannot be used."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.name = path.stem
+        self.index = path.with_suffix(".idx")
+        self._idx = _map(self.index)
+        if len(self._idx) < 1072 or self._idx[:8] != b"\xfftOc\0\0\0\2":
+            raise StoreError(f"{self.index.name}: not a version 2 pack index")
+        self.fanout = (0, *struct.unpack(">256I", self._idx[8:1032]))
+        self.count = self.fanout[256]
+        if any(a > b for a, b in zip(self.fanout, self.fanout[1:], strict=False)):
+            raise StoreError(f"{self.index.name}: its table of first bytes is not in order")
+        if len(self._idx) < 1032 + self.count * 28 + 40:
+            raise StoreError(f"{self.index.name}: the pack index is cut short")
+        self._crcs = 1032 + self.count * 20
+        self._offsets = self._crcs + self.count * 4
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.size = os.fstat(self._fd).st_size
+
+    def close(self) -> None:
+        os.close(self._fd)
+        self._idx.close()
+
+    # --- the index ---------------------------------------------------------------------------------------
+    def block(self, first: int) -> bytes:
+        """Ids that begin with a byte, one behind the other."""
+        return self._idx[1032 + 20 * self.fanout[first] : 1032 + 20 * self.fanout[first + 1]]
+
+    def name_at(self, number: int) -> bytes:
+        at = 1032 + 20 * number
+        return self._idx[at : at + 20]
+
+    def crc(self, number: int) -> int:
+        at = self._crcs + 4 * number
+        return int.from_bytes(self._idx[at : at + 4], "big")
+
+    def offset(self, number: int) -> int:
+        at = self._offsets + 4 * number
+        value = int.from_bytes(self._idx[at : at + 4], "big")
+        if value & _BIG:
+            at = self._offsets + 4 * self.count + 8 * (value & (_BIG - 1))
+            value = int.from_bytes(self._idx[at : at + 8], "big")
+        return value
+
+    def find(self, name: bytes) -> int | None:
+        """Number of an object, None if it is not here."""
+        low, high = 1032 + 20 * self.fanout[name[0]], 1032 + 20 * self.fanout[name[0] + 1]
+        at = self._idx.find(name, low, high)
+        while at >= 0 and (at - 1032) % 20:
+            at = self._idx.find(name, at + 1, high)
+        return None if at < 0 else (at - 1032) // 20
+
+    def order(self) -> list[int]:
+        """offset << 32 | number of every object, in the order of the file."""
+        small = struct.unpack_from(f">{self.count}I", self._idx, self._offsets)
+        if self.size < _BIG:
+            return sorted((offset << 32) | i for i, offset in enumerate(small))
+        return sorted((self.offset(i) << 32) | i for i in range(self.count))
+
+    # --- the pack ----------------------------------------------------------------------------------------
+    def ground(self) -> Iterator[str]:
+        """What is wrong with the two files as files: headers, counts, checksums."""
+        head, tail = os.pread(self._fd, 12, 0), os.pread(self._fd, 20, max(0, self.size - 20))
+        if self.size < 32 or head[:4] != b"PACK":
+            yield f"{self.path.name}: not a pack, or cut short"
+            return
+        version, count = struct.unpack(">II", head[4:])
+        if version not in (2, 3):
+            yield f"{self.path.name}: pack version {version} is not supported"
+        if count != self.count:
+            yield f"{self.path.name}: says it holds {count} objects, its index lists {self.count}"
+        if checksum(self._fd, self.size - 20) != tail:
+            yield f"{self.path.name}: checksum differs, a byte was changed"
+        body, own = self._idx[-40:-20], self._idx[-20:]
+        if body != tail:
+            yield f"{self.index.name}: belongs to another pack"
+        fd = os.open(self.index, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if checksum(fd, len(self._idx) - 20) != own:
+                yield f"{self.index.name}: checksum differs, a byte was changed"
+        finally:
+            os.close(fd)
+        if any(self.name_at(i) >= self.name_at(i + 1) for i in range(self.count - 1)):
+            yield f"{self.index.name}: its ids are not in order"
+
+    def raw(self, wanted: Callable[[int], bool] | None = None) -> Iterator[tuple[int, int, int, bytes | None]]:
+        """Number, start, end and bytes of every record in the order of the file; no bytes for a large one.
+
+        Records that are not wanted are left out.
+        """
+        order = self.order()
+        end = self.size - 20
+        window, base = b"", 0
+        for at, packed in enumerate(order):
+            start, number = packed >> 32, packed & 0xFFFFFFFF
+            if wanted is not None and not wanted(number):
+                continue
+            stop = min(order[at + 1] >> 32 if at + 1 < len(order) else end, end)
+            if stop - start > LARGE:
+                yield number, start, stop, None
+                continue
+            if start < base or stop > base + len(window):
+                window, base = os.pread(self._fd, max(WINDOW, stop - start), start), start
+            yield number, start, stop, window[start - base : stop - base]
+
+    def items(self, base: Base, *, blobs: bool = True) -> Iterator[Item]:
+        """Every object in the order of the file. `base` finds the base of a delta that lies elsewhere."""
+        deltas = Deltas(self, base)
+        for number, start, stop, record in self.raw():
+            kind = 0
+            try:
+                if start < 12:
+                    raise StoreError("its place is outside the pack")
+                if record is None:
+                    kind, size, at = header(os.pread(self._fd, 32, start), 0)
+                    if kind not in KIND_NAME:
+                        raise StoreError("a delta too large to hold")
+                    digest = self._hash(kind, size, start + at, stop, number) if blobs else None
+                    yield Item(number, start, kind, None, digest)
+                    continue
+                if blobs and zlib.crc32(record) != self.crc(number):
+                    raise StoreError("its checksum in the pack index differs")
+                kind, size, at = header(record, 0)
+                if kind in (OFS_DELTA, REF_DELTA):
+                    kind, data = deltas.read(start)
+                    yield Item(number, start, kind, data if blobs or kind != BLOB else None)
+                elif kind not in KIND_NAME:
+                    raise StoreError(f"type {kind} is none of git's")
+                elif kind == BLOB and not blobs:
+                    yield Item(number, start, kind, None)
+                else:
+                    yield Item(number, start, kind, inflate(record[at:], size))
+            except _BROKEN as error:
+                yield Item(number, start, kind, None, error=getattr(error, "message", "") or str(error) or "unreadable")
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        return os.pread(self._fd, size, offset)
+
+    def _hash(self, kind: int, size: int, start: int, stop: int, number: int) -> bytes:
+        """Id of a large object, inflated piece by piece."""
+        found = hashlib.sha1(b"%s %d\0" % (KIND_NAME[kind].encode(), size), usedforsecurity=False)
+        whole, total = zlib.decompressobj(), 0
+        while start < stop and not whole.eof:
+            piece = os.pread(self._fd, min(WINDOW, stop - start), start)
+            start += len(piece)
+            out = whole.decompress(piece, WINDOW)
+            while out:
+                found.update(out)
+                total += len(out)
+                out = whole.decompress(whole.unconsumed_tail, WINDOW) if not whole.eof else b""
+        if total != size or not whole.eof:
+            raise StoreError("wrong size")
+        return found.digest()
+
+
+class Deltas:
+    """Follows deltas within a pack, with a bounded memory of what was built last."""
+
+    def __init__(self, pack: PackFile, outside: Base) -> None:
+        self._pack = pack
+        self._outside = outside
+        self._kept: OrderedDict[int, tuple[int, bytes]] = OrderedDict()
+        self._held = 0
+
+    def read(self, offset: int) -> tuple[int, bytes]:
+        """Kind and bytes of the object at an offset."""
+        asked = offset
+        chain: list[bytes] = []
+        seen: set[int] = set()
+        while offset not in self._kept:
+            if offset in seen or not 12 <= offset < self._pack.size - 20:
+                raise StoreError("its delta has no base")
+            seen.add(offset)
+            here = offset
+            kind, data, base = self._record(here)
+            if kind in KIND_NAME:
+                self._keep(here, kind, data)
+                break
+            chain.append(data)
+            if kind == REF_DELTA:
+                number = self._pack.find(base)
+                if number is None:
+                    result = self._outside(base)
+                    return self._apply(result, chain)
+                offset = self._pack.offset(number)
+            elif kind == OFS_DELTA:
+                offset = here - int.from_bytes(base, "big")
+            else:
+                raise StoreError(f"type {kind} is none of git's")
+        self._kept.move_to_end(offset)
+        found = self._apply(self._kept[offset], chain)
+        if chain:
+            self._keep(asked, *found)
+        return found
+
+    def _apply(self, found: tuple[int, bytes], chain: list[bytes]) -> tuple[int, bytes]:
+        from dulwich.errors import ApplyDeltaError
+        from dulwich.pack import apply_delta
+
+        kind, data = found
+        try:
+            for delta in reversed(chain):
+                data = b"".join(apply_delta(data, delta))
+        except ApplyDeltaError as error:
+            raise StoreError(f"its delta does not fit ({error})") from None
+        return kind, data
+
+    def _record(self, offset: int) -> tuple[int, bytes, bytes]:
+        head = self._pack.read_at(offset, 64)
+        kind, size, at = header(head, 0)
+        base = b""
+        if kind == OFS_DELTA:
+            back, at = _back(head, at)
+            base = back.to_bytes(8, "big")
+        elif kind == REF_DELTA:
+            base, at = head[at : at + 20], at + 20
+        if size > LARGE * 8:
+            raise StoreError("a delta too large to hold")
+        room = size + (size >> 9) + 1024
+        limit = self._pack.size - 20 - offset - at
+        whole = zlib.decompressobj()
+        data = whole.decompress(self._pack.read_at(offset + at, min(room, limit)), size + 1)
+        if len(data) != size:
+            raise StoreError("wrong size")
+        return kind, data, base
+
+    def _keep(self, offset: int, kind: int, data: bytes) -> None:
+        self._kept[offset] = (kind, data)
+        self._held += len(data)
+        while self._held > _CACHE and len(self._kept) > 1:
+            _, (_, gone) = self._kept.popitem(last=False)
+            self._held -= len(gone)
+
+
+def inflate(data: bytes, size: int) -> bytes:
+    """Bytes of a record's body, which must be of this size. zlib's checksum is checked."""
+    out: bytes = _fast.decompress(data, 15, size or 1)
+    if len(out) != size:
+        raise StoreError(f"wrong size: says {size}, is {len(out)}")
+    return out
+
+
+def header(data: bytes, at: int) -> tuple[int, int, int]:
+    """Kind, size and length of a record's header."""
+    byte = data[at]
+    kind, size, shift = (byte >> 4) & 7, byte & 15, 4
+    at += 1
+    while byte & 0x80:
+        byte = data[at]
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        at += 1
+    return kind, size, at
+
+
+def checksum(fd: int, size: int) -> bytes:
+    """sha1 of the first bytes of a file."""
+    found = hashlib.sha1(usedforsecurity=False)
+    at = 0
+    while at < size and (piece := os.pread(fd, min(WINDOW, size - at), at)):
+        found.update(piece)
+        at += len(piece)
+    return found.digest()
+
+
+def object_digest(kind: int, data: bytes) -> bytes:
+    found: Any = hashlib.sha1(b"%s %d\0" % (KIND_NAME[kind].encode(), len(data)), usedforsecurity=False)
+    found.update(data)
+    digest: bytes = found.digest()
+    return digest
+
+
+def _back(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    at += 1
+    value = byte & 0x7F
+    while byte & 0x80:
+        byte = data[at]
+        at += 1
+        value = ((value + 1) << 7) | (byte & 0x7F)
+    return value, at
+
+
+def _map(path: Path) -> mmap.mmap:
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            raise StoreError(f"{path.name}: empty")
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
