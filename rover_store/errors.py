@@ -50,8 +50,10 @@ class Ambiguous(StoreError):
 
     exit_code = 2
 
-    def __init__(self, name: str, candidates: tuple[str, ...]) -> None:
-        super().__init__(f"revision is ambiguous: {name} could be {', '.join(candidates[:5])}")
+    def __init__(self, name: str, candidates: tuple[str, ...], described: tuple[str, ...] = ()) -> None:
+        shown = (described or candidates)[:5]
+        more = f" and {len(candidates) - 5} more" if len(candidates) > 5 else ""
+        super().__init__(f"revision is ambiguous: {name} could be {', '.join(shown)}{more}")
         self.name = name
         self.candidates = candidates
 

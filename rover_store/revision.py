@@ -1,31 +1,32 @@
-"""Git's revision syntax: HEAD, branch, tag, full and short ids, `~n`, `^n`, and REV:PATH.
+"""Git's revision syntax, resolved against one repository; `rover help store` has the table of all forms.
 
 A path may begin with a package's name (`main:orders-1/task/task.json`); the fan-out of the tree stays hidden.
-The sealed audit is never named by any revision.
+What a ref named before is read from the operation log. The sealed audit is never named by any revision.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from rover_store.commits import Commit, parse_commit, parse_tag
-from rover_store.errors import Ambiguous, NotFound, UsageError
+from rover_store import revision_syntax
+from rover_store.commits import Commit, parse_commit
+from rover_store.errors import NotFound, UsageError
 from rover_store.names import package_path
 from rover_store.objects import Objects
-from rover_store.packs import COMMIT, KIND_NAME, TAG
-from rover_store.refs import SEALED, Refs
-from rover_store.trees import TreeItem
-
-_STEP = re.compile(r"([~^])(\d*)")
-_TAIL = re.compile(r"(?:[~^]\d*)+$")
-_SHORT = re.compile(r"[0-9a-f]{4,40}")
+from rover_store.oplog import Operation
+from rover_store.packs import COMMIT, KIND_NAME, TAG, TREE
+from rover_store.refs import HEADS, TAGS, Refs
+from rover_store.revision_names import Names, peeled
+from rover_store.revision_search import first_with_text
+from rover_store.revision_syntax import Step
+from rover_store.trees import SUBMODULE, TreeItem
 
 
 class Found(NamedTuple):
     """What a revision names."""
 
-    kind: str  # commit, tree, blob
+    kind: str  # commit, tree, blob, tag
     id: str
     mode: int = 0
 
@@ -42,140 +43,159 @@ class Range(NamedTuple):
 
 
 class Revisions:
-    """Resolves revisions against one repository."""
+    """Resolves revisions against one repository. `operations` gives its log, `clock` the seconds for dates."""
 
-    def __init__(self, objects: Objects, refs: Refs) -> None:
+    def __init__(
+        self, objects: Objects, refs: Refs, operations: Callable[[], Iterable[Operation]] = tuple,
+        clock: Callable[[], int] = int,
+    ) -> None:  # fmt: skip
         self._objects = objects
         self._refs = refs
+        self._names = Names(objects, refs, operations, clock)
 
+    # --- what a revision names ---------------------------------------------------------------------------
     def commit(self, rev: str) -> str:
         """Full id of the commit that a revision names. NotFound, or Ambiguous with the candidates."""
-        tail = _TAIL.search(rev)
-        base = rev[: tail.start()] if tail else rev
-        here = self._base(base or "HEAD", rev)
-        for kind, digits in _STEP.findall(tail[0] if tail else ""):
-            n = int(digits) if digits else 1
-            for _ in range(n if kind == "~" else 1):
-                parents = self.load(here).parents
-                which = 0 if kind == "~" else n - 1
-                if kind == "^" and n == 0:
-                    break
-                if which >= len(parents):
-                    raise NotFound("revision", rev, hint=f"{here[:12]} has {len(parents)} parent(s)")
-                here = parents[which]
-        return here
+        found = self.peel(self._object(rev, rev, COMMIT), rev)
+        if self._names.hides(found):
+            raise NotFound("revision", rev)
+        return found
+
+    def find(self, rev: str) -> Found:
+        """What REV or REV:PATH names, tags followed to what they name (except for `^{tag}` and `^{object}`)."""
+        name, path = (rev, None) if rev.startswith(":/") else revision_syntax.split_path(rev)
+        if path is not None:
+            item = self.path(name, path)
+            kind = "tree" if item.is_folder else "commit" if item.mode == SUBMODULE else "blob"
+            return Found(kind, item.id, item.mode)
+        found = self._object(rev, rev, None)
+        if not rev.endswith(("^{tag}", "^{object}")):
+            found = peeled(self._objects, found, "", rev)
+        kind = self._objects.kind(found)
+        if self._names.hides(found):
+            raise NotFound("revision", rev)
+        return Found(kind, found)
+
+    def object(self, rev: str) -> str:
+        """Id of what REV or REV:PATH names, as `git rev-parse` gives it: a tag stays a tag."""
+        if ":" in rev and not rev.startswith(":/"):
+            name, path = revision_syntax.split_path(rev)
+            if path is not None:
+                return self.path(name, path).id
+        found = self._object(rev, rev, None)
+        if self._names.hides(found):
+            raise NotFound("revision", rev)
+        return found
+
+    def path(self, rev: str, path: str) -> TreeItem:
+        """What lies at a path of a revision (empty: HEAD). A first part that is no folder is a package's name."""
+        tree = self._tree(rev or "HEAD")
+        plain = path.strip("/")
+        first, _, rest = plain.partition("/")
+        full = plain
+        if plain and first not in ("packages", "resources"):
+            full = package_path(first) + (f"/{rest}" if rest else "")
+        item = self._objects.subtree(tree, full) or self._objects.subtree(tree, plain)
+        if item is None or (path.endswith("/") and not item.is_folder):
+            raise NotFound("path", f"{rev}:{path}")
+        return item
 
     def range(self, text: str) -> Range:
-        """`A..B`, `A...B`, `^A B`, or plain revisions with spaces between. An empty side is HEAD."""
+        """`A..B`, `A...B`, `^A B`, `A^@` (its parents), `A^!` (itself alone), or plain revisions, spaces between.
+
+        An empty side of the dots is HEAD. A...B stands alone.
+        """
         include: list[str] = []
         exclude: list[str] = []
-        for word in text.split() or ["HEAD"]:
-            left, dots, right = word.partition("...")
-            if dots:
-                if include or exclude or len(text.split()) > 1:
-                    raise UsageError(f"{text}: A...B stands alone")
+        words = revision_syntax.split_words(text) or ["HEAD"]
+        for word in words:
+            left, dots, right = revision_syntax.split_dots(word)
+            if dots and not (left or right):
+                raise UsageError(f"{word!r} names no range", hint="A..B")
+            if dots == "...":
+                if len(words) > 1:
+                    raise UsageError(f"{text!r}: A...B stands alone")
                 return Range((self.commit(left or "HEAD"), self.commit(right or "HEAD")), (), True)
-            left, dots, right = word.partition("..")
             if dots:
                 exclude.append(self.commit(left or "HEAD"))
                 include.append(self.commit(right or "HEAD"))
             elif word.startswith("^"):
                 exclude.append(self.commit(word[1:]))
+            elif word.endswith("^@"):
+                include += self.load(self.commit(word[:-2])).parents
+            elif word.endswith("^!"):
+                include.append(self.commit(word[:-2]))
+                exclude += self.load(include[-1]).parents
             else:
                 include.append(self.commit(word))
-        return Range(tuple(include), tuple(exclude))
+        return Range(tuple(dict.fromkeys(include)), tuple(dict.fromkeys(exclude)))
 
-    def find(self, rev: str) -> Found:
-        """What REV or REV:PATH names."""
-        name, colon, path = rev.partition(":")
-        if colon:
-            item = self.path(name or "HEAD", path.strip("/"))
-            return Found("tree" if item.is_folder else "blob", item.id, item.mode)
-        try:
-            return Found("commit", self.commit(rev))
-        except NotFound:
-            if not _SHORT.fullmatch(rev):
-                raise
-        hidden = self._sealed_objects()
-        ids = [i for i in ([rev] if len(rev) == 40 else self._objects.matching(rev)) if i not in hidden]
-        if len(ids) > 1:
-            raise Ambiguous(rev, tuple(f"{i[:12]} ({self._objects.kind(i)})" for i in ids))
-        if not ids or not self._objects.exists(ids[0]):
-            raise NotFound("revision", rev)
-        return Found(self._objects.kind(ids[0]), ids[0])
-
-    def path(self, rev: str, path: str) -> TreeItem:
-        """What lies at a path of a revision. A first part that is no folder of the tree is a package's name."""
-        tree = self.load(self.commit(rev)).tree
-        first, _, rest = path.partition("/")
-        if first in ("packages", "resources") or not path:
-            full = path
-        else:
-            full = package_path(first) + (f"/{rest}" if rest else "")
-        item = self._objects.subtree(tree, full) or self._objects.subtree(tree, path)
-        if item is None:
-            raise NotFound("path", f"{rev}:{path}")
-        return item
+    def named(self, name: str) -> list[str]:
+        """Full names of the refs that a short name could mean; the first is the one that it does (a tag wins)."""
+        return self._names.refs(name)
 
     def load(self, commit_hex: str) -> Commit:
         return parse_commit(commit_hex, self._objects.read_commit(commit_hex))
 
-    def _base(self, name: str, rev: str) -> str:
-        if name in ("HEAD", "@"):
-            found = self._refs.head_id()
-            if found is None:
-                raise NotFound("revision", rev, hint="the store has no commit yet")
-            return found
-        for full in (name if name.startswith("refs/") else f"refs/{name}", f"refs/tags/{name}", f"refs/heads/{name}"):
-            if _plain(full) and not full.startswith(SEALED) and (value := self._refs.get(full)):
-                return self._peel(value, rev)
-        if not _SHORT.fullmatch(name):
-            raise NotFound("revision", rev)
-        if len(name) == 40:
-            if not self._objects.exists(name) or self._sealed(name):
-                raise NotFound("revision", rev)
-            return self._peel(name, rev)
-        return self._short(name, rev)
-
-    def _short(self, name: str, rev: str) -> str:
-        commits = []
-        for candidate in self._objects.matching(name):
-            kind = self._objects.get(candidate)[0]
-            if kind in (COMMIT, TAG) and not self._sealed(candidate):
-                commits.append(candidate)
-        if len(commits) > 1:
-            raise Ambiguous(name, tuple(commits))
-        if not commits:
-            raise NotFound("revision", rev)
-        return self._peel(commits[0], rev)
-
-    def peel(self, object_hex: str) -> str:
-        """The commit behind an id that may be a tag's."""
-        return self._peel(object_hex, object_hex)
-
-    def _peel(self, object_hex: str, rev: str) -> str:
-        for _ in range(10):
-            kind, data = self._objects.get(object_hex)
-            if kind == COMMIT:
-                return object_hex
-            if kind != TAG:
-                raise NotFound("commit", rev, hint=f"it names a {KIND_NAME[kind]}")
-            object_hex = parse_tag(object_hex, data)[0]
-        raise NotFound("commit", rev)
-
-    def _sealed_objects(self) -> set[str]:
-        """Everything that the sealed audits hold, in their repository and where an older rover left them."""
-        from rover_store.sealed import hidden
-
-        return hidden(self._objects.git.parent)
-
-    def _sealed(self, object_hex: str) -> bool:
-        kind, data = self._objects.get(object_hex)
+    def peel(self, object_hex: str, rev: str = "") -> str:
+        """The commit behind an id that may be a tag's. NotFound where it names something else."""
+        found = peeled(self._objects, object_hex, "", rev or object_hex)
+        kind = self._objects.get(found)[0]
         if kind != COMMIT:
-            return False
-        tree = parse_commit(object_hex, data).tree
-        return "sealed" in self._objects.list_tree(tree)
+            raise NotFound("commit", rev or object_hex, hint=f"it names a {KIND_NAME[kind]}")
+        return found
 
+    # --- steps -------------------------------------------------------------------------------------------
+    def _object(self, text: str, rev: str, wanted: int | None) -> str:
+        """Id of the object that a text without path names. `wanted` settles short ids."""
+        if text.startswith(":/"):
+            return self._search(self._tips(), text[2:], rev)
+        base, steps = revision_syntax.split_steps(text)
+        if steps:
+            wanted = {"tree": TREE, "blob": None, "object": None, "tag": TAG}.get(
+                steps[0].text if steps[0].sign == "{" else "commit", COMMIT
+            )
+        here = self._names.object(base, rev, wanted)
+        for step in steps:
+            here = self._step(here, step, rev)
+        return here
 
-def _plain(name: str) -> bool:
-    return not re.search(r"[\x00-\x20~^:?*\[\\]|\.\.|@\{|//", name) and not name.endswith(("/", ".lock"))
+    def _step(self, here: str, step: Step, rev: str) -> str:
+        if step.sign == "{":
+            return peeled(self._objects, here, step.text, rev)
+        here = self.peel(here, rev)
+        if step.sign == "/":
+            return self._search([here], step.text, rev)
+        if step.sign == "^":
+            parents = self.load(here).parents
+            if step.n > len(parents):
+                raise NotFound("revision", rev, hint=f"{here[:12]} has {len(parents)} parent(s)")
+            return parents[step.n - 1] if step.n else here
+        for done in range(step.n):
+            parents = self.load(here).parents
+            if not parents:
+                raise NotFound("revision", rev, hint=f"history begins {done} commit(s) before, at {here[:12]}")
+            here = parents[0]
+        return here
+
+    def _tree(self, rev: str) -> str:
+        found = peeled(self._objects, self._object(rev, rev, TREE), "tree", rev)
+        if self._names.hides(found):
+            raise NotFound("revision", rev)
+        return found
+
+    def _search(self, start: Iterable[str], text: str, rev: str) -> str:
+        found = first_with_text(self.load, start, text, rev)
+        if found is None:
+            raise NotFound("revision", rev, hint="no message holds that text")
+        return found
+
+    def _tips(self) -> Iterator[str]:
+        """Commits that HEAD, branches and tags name, in the order in which git looks at them."""
+        head = self._refs.head_id()
+        values = [*self._refs.all(HEADS).values(), *self._refs.all(TAGS).values(), *([head] if head else [])]
+        for value in reversed(values):
+            try:
+                yield self.peel(value)
+            except NotFound:  # a tag may name a blob
+                continue

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from rover_store.layout import PackageEntry
 from rover_store.lock import RepositoryLock
 from rover_store.names import package_path
 from rover_store.objects import Objects
+from rover_store.oplog import operations
 from rover_store.refs import CASES, HEADS, TAGS, Refs, check_ref, require
 from rover_store.revision import Found, Revisions
 from rover_store.write import Content, Transaction
@@ -55,7 +57,7 @@ class Store:
             raise StoreError(f"{self.git}: missing or not a git repository", hint="restore it from a clone")
         self.objects = Objects(self.git)
         self.refs = Refs(self.git)
-        self.revisions = Revisions(self.objects, self.refs)
+        self.revisions = Revisions(self.objects, self.refs, partial(operations, self), clock)
         self.lock = RepositoryLock(self.git, self.refs)
         self.writing = False
         self._late = threading.RLock()
