@@ -13,6 +13,7 @@ Whether an infra_error is worth keeping is the caller's choice; what is kept is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from rover_store.commits import AUTHOR, encode_commit, parse_commit
@@ -22,6 +23,7 @@ from rover_store.lock import RepositoryLock
 from rover_store.names import blob_id
 from rover_store.objects import Objects
 from rover_store.packs import BLOB, COMMIT, TREE, PackWriter
+from rover_store.publish import publish
 from rover_store.records import Trajectory, Verdict
 from rover_store.refs import EVIDENCE, Refs
 from rover_store.rollup import roll_up
@@ -149,7 +151,8 @@ class Evidence:
                     batch.verdict(verdict)
                 batch.finish(self._lock, self.store.clock())
             finally:
-                batch.writer.abort()
+                with suppress(OSError):
+                    batch.writer.abort()
         self.store.after_write()
 
     # --- within ------------------------------------------------------------------------------------------
@@ -215,12 +218,8 @@ class _Batch:
         parents = [self.head] if self.head else []
         commit = self.writer.add(COMMIT, encode_commit(root, parents, "Evidence", AUTHOR, time))
         roll_up(self._objects, lock)
-        lock.write(f"ref {EVIDENCE} {self.head or '-'} {commit}")
-        self.writer.finish(lambda name: lock.write(f"pack {name}"))
-        self._objects.refresh(force=True)
-        lock.write("go")
-        self._refs.compare_and_swap(EVIDENCE, self.head, commit)
-        lock.clear()
+        moves = {EVIDENCE: (self.head, commit)}
+        publish(lock, self._refs, self.writer, moves, lambda: self._objects.refresh(force=True))
 
     def _has(self, path: str) -> bool:
         return self._root is not None and self._objects.subtree(self._root, path) is not None

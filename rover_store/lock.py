@@ -4,29 +4,38 @@ The lock file holds the journal. It is empty unless a writer is between its firs
 
     pack NAME             a pack of this name is being made visible, or removed
     ref NAME OLD NEW      a ref is being moved (`-` for none)
-    head NAME             HEAD is being pointed at a branch
+    head NAME [OLD]       HEAD is being pointed at a branch
     go                    everything the refs need is durable: a successor finishes the moves
     no                    the first move failed: a successor does none
 
-Whoever gets the flock and finds a journal repairs first. Unfinished packs (`tmp_pack_rover_*`) are removed.
+Whoever gets the flock and finds a journal repairs first. Unfinished packs are removed: ours at once, those of
+another git when they are a day old. A flock is not fair; a second one, the turnstile, lets one wait at the door, so
+that a writer who has just been in cannot be in again before it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import os
 import re
 import threading
+import time
 from pathlib import Path
 
-from rover_store.errors import StoreError
+from rover_store.errors import LostRace, StoreError, UsageError
 from rover_store.packs import TMP_PREFIX
+from rover_store.ref_moves import drop_lock, move
 from rover_store.refs import Refs
 
-LOCK_FILE = "rover.flock"
+LOCK_FILE, TURNSTILE = "rover.flock", "rover.turnstile"
 _LINE = re.compile(
-    r"pack pack-[0-9a-f]{40}|ref refs/\S+ ([0-9a-f]{40}|-) ([0-9a-f]{40}|-)|head refs/heads/\S+|go|no"
+    r"pack pack-[0-9a-f]{40}|ref refs/\S+ ([0-9a-f]{40}|-) ([0-9a-f]{40}|-)"
+    r"|head (refs/\S+|[0-9a-f]{40})( \S+)?|go|no"
 )
+_FOREIGN_AGE_S = 86_400
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
 class RepositoryLock:
@@ -38,13 +47,17 @@ class RepositoryLock:
         self._thread = threading.RLock()
         self._depth = 0
         self._fd = -1
+        self._pid = os.getpid()
+        self._torn = False
 
     def __enter__(self) -> RepositoryLock:
+        if self._pid != os.getpid():  # a forked child holds nothing of its parent's
+            self._pid, self._thread, self._depth, self._fd = os.getpid(), threading.RLock(), 0, -1
         self._thread.acquire()
         try:
             if self._depth == 0:
                 self._fd = self._take()
-                self._recover()
+                self.recover()
             self._depth += 1
         except BaseException:
             self._close()
@@ -54,69 +67,134 @@ class RepositoryLock:
 
     def __exit__(self, *_: object) -> None:
         self._depth -= 1
-        if self._depth == 0:
-            self._close()
+        self._close()
         self._thread.release()
 
     @property
     def held(self) -> bool:
         """Whether this process's current writer holds it."""
-        return self._depth > 0
+        return self._depth > 0 and self._pid == os.getpid()
 
     def write(self, *lines: str) -> None:
         """Add lines to the journal."""
-        os.write(self._fd, "".join(f"{line}\n" for line in lines).encode())
+        text = "".join(f"{line}\n" for line in lines)
+        data = memoryview((f"\n{text}" if self._torn else text).encode("utf-8", "surrogateescape"))
+        self._torn = True  # until the last byte is written
+        while data:
+            data = data[os.write(self._fd, data) :]
+        self._torn = False
 
     def clear(self) -> None:
         """The journal is done with."""
         os.ftruncate(self._fd, 0)
+        self._torn = False
 
-    def _take(self) -> int:
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        try:
-            fd = os.open(self.git / LOCK_FILE, flags, 0o644)
-        except OSError as error:
-            raise StoreError(f"cannot write to the store: {error.strerror}: {self.git}") from None
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
-        except BaseException:
-            os.close(fd)
-            raise
-        return fd
-
-    def _close(self) -> None:
-        if self._fd >= 0 and self._depth == 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def _recover(self) -> None:
+    def recover(self) -> None:
+        """Finish or undo what the journal tells of a writer that did not end. Only under the lock."""
         folder = self.git / "objects" / "pack"
-        for file in os.listdir(folder):
-            if file.startswith(TMP_PREFIX):
-                (folder / file).unlink(missing_ok=True)
-        text = os.pread(self._fd, 1 << 20, 0).decode("utf-8", "replace")
-        if not text:
+        self._remove_unfinished(folder)
+        lines = self._journal()
+        if not lines:
             return
-        lines = [line.split(" ") for line in text.splitlines() if _LINE.fullmatch(line)]
         for line in lines:
             if line[0] == "pack" and not (folder / f"{line[1]}.idx").exists():
                 (folder / f"{line[1]}.pack").unlink(missing_ok=True)
             elif line[0] == "ref":
-                self._refs.drop_lock(line[1])
+                drop_lock(self.git / line[1], None if line[3] == "-" else line[3])
             elif line[0] == "head":
-                self._refs.drop_lock("HEAD")
+                drop_lock(self.git / "HEAD", line[1])
+        if any(line[0] == "ref" for line in lines):
+            drop_lock(self.git / "packed-refs")
         if ["go"] in lines and ["no"] not in lines:
-            self.finish_moves([line for line in lines if line[0] in ("ref", "head")])
+            self._finish_moves([line for line in lines if line[0] in ("ref", "head")])
         self.clear()
 
-    def finish_moves(self, moves: list[list[str]]) -> None:
+    # --- within ------------------------------------------------------------------------------------------
+    def _take(self) -> int:
+        door = _locked(self.git / TURNSTILE)
+        try:
+            return _locked(self.git / LOCK_FILE)
+        finally:
+            _release(door)
+
+    def _close(self) -> None:
+        if self._fd >= 0 and self._depth == 0:
+            fd, self._fd = self._fd, -1
+            _release(fd)
+
+    def _journal(self) -> list[list[str]]:
+        text = b""
+        while part := os.pread(self._fd, 1 << 20, len(text)):
+            text += part
+        if not text:
+            return []
+        found = text.decode("utf-8", "surrogateescape").splitlines()
+        return [line.split(" ") for line in found if _LINE.fullmatch(line)] or [["no"]]
+
+    def _remove_unfinished(self, folder: Path) -> None:
+        for file in os.listdir(folder):
+            if file.startswith("tmp_"):
+                path = folder / file
+                with contextlib.suppress(FileNotFoundError):
+                    if file.startswith(TMP_PREFIX) or time.time() - path.stat().st_mtime > _FOREIGN_AGE_S:
+                        path.unlink()
+
+    def _finish_moves(self, lines: list[list[str]]) -> None:
         """Do the journal's moves that are not done yet. A ref that someone moved elsewhere stays there."""
-        for line in moves:
-            if line[0] == "head":
-                if self._refs.head() != line[1]:
-                    self._refs.set_head(line[1])
-                continue
-            _, name, old, new = line
+        moves: dict[str, tuple[str | None, str | None]] = {}
+        for line in lines:
+            name, old, new = line[1:] if line[0] == "ref" else ("HEAD", (*line, "-")[2], line[1])
             before, after = (None if v == "-" else v for v in (old, new))
-            if self._refs.get(name) == before:
-                self._refs.compare_and_swap(name, before, after)
+            now = self._refs.head_text() if name == "HEAD" else self._refs.peek(name)
+            if (now == before or (name == "HEAD" and before is None)) and now != after:
+                moves[name] = (now, after)
+        if not moves:
+            return
+        try:
+            move(self._refs, moves)
+        except (LostRace, UsageError):  # another git was here meanwhile: what still can move, moves
+            for name, pair in moves.items():
+                with contextlib.suppress(LostRace, UsageError):
+                    move(self._refs, {name: pair})
+
+
+def _locked(path: Path) -> int:
+    """A descriptor of a file with the flock on it, waited for."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise StoreError(f"cannot write to the store: {error.strerror}: {path.parent}") from None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+    except OSError as error:
+        os.close(fd)
+        if error.errno not in _NO_LOCKS:
+            raise
+        kind = f" ({file_system(path)})"
+        message = f"{path.parent}: its file system{kind} cannot lock files: {error.strerror}"
+        raise StoreError(message, hint="keep the store on a local disk; share it by `rover clone` and `push`") from None
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _release(fd: int) -> None:
+    # a child forked meanwhile shares the descriptor: closing ours would leave its lock
+    with contextlib.suppress(OSError):
+        fcntl.flock(fd, fcntl.LOCK_UN)
+    with contextlib.suppress(OSError):
+        os.close(fd)
+
+
+def file_system(path: Path) -> str:
+    """Type of the file system that a path is on (`ext4`, `nfs4`, `fuse.sshfs`), as the kernel names it."""
+    here, best = str(path.absolute()), ("", "unknown")
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/mounts").read_text("utf-8", "replace").splitlines():
+            _, point, kind, *_ = line.split(" ")
+            point = point.replace("\\040", " ")
+            inside = here == point or here.startswith(point.rstrip("/") + "/")
+            if inside and len(point) >= len(best[0]):
+                best = (point, kind)
+    return best[1]

@@ -1,27 +1,34 @@
 """The operation log: every move of a ref, with the command that made it, kept in the repository itself.
 
-refs/rover/ops is a chain of commits. The tree of each holds op.json (command, moves) and view.json (all branches,
-tags and HEAD afterwards); its parents are the operation before and the ids that it moved away from or to, which
-keeps old heads alive. Moves made by another git are noticed by comparing the view, and recorded as such.
+refs/rover/ops is a chain of commits. The tree of each holds op.json (command, moves) and view/: HEAD, and an entry
+of a submodule's mode for each branch, tag and case as it was afterwards, so that what did not move is not written
+again. Parents are the operation before and the ids that it moved refs to, which keeps old heads alive. Moves made by
+another git are noticed by comparing the view, and recorded as such.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from rover_store.commits import AUTHOR, Commit, encode_commit, parse_commit
-from rover_store.errors import UsageError
+from rover_store.errors import Ambiguous, UsageError
 from rover_store.packs import BLOB, COMMIT, TREE
-from rover_store.refs import HEADS, OPS, TAGS
-from rover_store.trees import FILE, TreeItem, encode_tree
+from rover_store.refs import EVIDENCE, HEADS, OPS, ROVER, SEALED, TAGS
+from rover_store.trees import FILE, FOLDER, SUBMODULE, TreeItem, edit_tree, encode_tree
 
 if TYPE_CHECKING:
     from rover_store.store import Store
+    from rover_store.write import Transaction
 
 OUTSIDE = "(another git)"
-Write = Callable[[int, bytes], str]
+#: what HEAD is said to be at where it holds neither a branch nor an id
+DAMAGED = "(damaged)"
+View = Mapping[str, str]
+_ELSEWHERE = (OPS, SEALED, EVIDENCE)
+_known: WeakKeyDictionary[Store, tuple[str, View]] = WeakKeyDictionary()
 
 
 class Move(NamedTuple):
@@ -41,67 +48,81 @@ class Operation(NamedTuple):
     moves: tuple[Move, ...]
     details: Mapping[str, str]
 
+    @property
+    def summary(self) -> str:
+        """The command, and of an undo or a restore what it was about."""
+        about = self.details.get("undone") or self.details.get("restored")
+        return f"{self.command} ({about})" if about else self.command
+
 
 class Recorder:
     """Writes operations into a transaction's pack."""
 
-    def __init__(self, store: Store, write: Write, peel: Callable[[str], str]) -> None:
+    def __init__(self, store: Store, tx: Transaction) -> None:
         self._store = store
-        self._write = write
-        self._peel = peel
+        self._tx = tx
         self.before = store.refs.get(OPS)
         self.last = self.before
+        self._base = _view_tree(store, self.before) if self.before else None
+        self._now = view(store)
+
+    def notice(self) -> None:
+        """Append what another git did since the last operation, if it did anything."""
+        foreign = _outside(self._store, self.before, self._now) if self.before else []
+        if foreign:
+            self._append(OUTSIDE, foreign, {})
 
     def record(
-        self, command: str, moves: Mapping[str, tuple[str | None, str | None]], head: str | None,
-        details: Mapping[str, str],
-    ) -> None:  # fmt: skip
-        """Append one operation, and before it what another git did since the last one."""
-        now = view(self._store)
-        known = self._view()
-        names = sorted(known.keys() | now.keys())
-        foreign = [Move(n, known.get(n), now.get(n)) for n in names if known.get(n) != now.get(n)]
-        if foreign and self.before is not None:
-            self._append(OUTSIDE, foreign, now, {})
-        own = [Move(ref, old, new) for ref, (old, new) in moves.items()]
-        after = dict(now)
-        if head is not None:
-            own.append(Move("HEAD", now["HEAD"], head))
-            after["HEAD"] = head
-        for ref, (_, new) in moves.items():
-            if ref.startswith((HEADS, TAGS)):
-                after.pop(ref, None)
-                if new is not None:
-                    after[ref] = new
-        self._append(command, own, after, details)
-
-    def _view(self) -> dict[str, str]:
-        if self.before is None:
-            return {}
-        commit = _load(self._store, self.before)
-        item = self._store.objects.list_tree(commit.tree).get("view.json")
-        return dict(json.loads(self._store.objects.read(item.id))) if item else {}
-
-    def _append(
-        self, command: str, moves: list[Move], after: Mapping[str, str], details: Mapping[str, str]
+        self, command: str, moves: Mapping[str, tuple[str | None, str | None]], details: Mapping[str, str]
     ) -> None:
-        op = {"command": command, "moves": [m._asdict() for m in moves], "details": dict(details)}
-        tree = {
-            "op.json": TreeItem(FILE, self._write(BLOB, _json(op))),
-            "view.json": TreeItem(FILE, self._write(BLOB, _json(after))),
-        }
+        """Append one operation."""
+        self._append(command, [Move(ref, old, new) for ref, (old, new) in moves.items()], details)
+
+    def _append(self, command: str, moves: list[Move], details: Mapping[str, str]) -> None:
+        add, op = self._tx.add, {"command": command, "moves": [m._asdict() for m in moves], "details": dict(details)}
+        if self._base is None:  # the first operation, or the first after one of an older form
+            edits = {ref: self._entry(ref, value) for ref, value in self._now.items() if _seen(ref)}
+        else:
+            edits = {}
+        edits.update((m.ref, self._entry(m.ref, m.new)) for m in moves if _seen(m.ref))
+        self._base = edit_tree(self._base, edits, self._tx.list_tree, add)
+        tree = {"op.json": TreeItem(FILE, add(BLOB, _json(op))), "view": TreeItem(FOLDER, self._base)}
         # what a ref moved away from was the new value of an earlier operation, except for the very first one
         sides = ((m.new,) if self.last else (m.old, m.new) for m in moves if m.ref != "HEAD")
-        kept = [v for side in sides for v in side if v is not None]
-        parents = list(dict.fromkeys(([self.last] if self.last else []) + [self._peel(k) for k in kept]))
-        tree_hex = self._write(TREE, encode_tree(tree))
-        data = encode_commit(tree_hex, parents, command, AUTHOR, self._store.clock())
-        self.last = self._write(COMMIT, data)
+        kept = [self._tx.commit_of(v) for side in sides for v in side if v is not None]
+        parents = list(dict.fromkeys(([self.last] if self.last else []) + [k for k in kept if k is not None]))
+        tree_hex = add(TREE, encode_tree(tree))
+        data = encode_commit(tree_hex, parents, command, AUTHOR, self._store.clock(), details)
+        self.last = add(COMMIT, data)
+
+    def _entry(self, ref: str, value: str | None) -> TreeItem | None:
+        if value is None:
+            return None
+        if ref == "HEAD":
+            return TreeItem(FILE, self._tx.add(BLOB, f"{value}\n".encode("utf-8", "surrogateescape")))
+        return TreeItem(SUBMODULE, value)
 
 
 def view(store: Store) -> dict[str, str]:
-    """All branches and tags, and HEAD, as they are."""
-    return {"HEAD": store.refs.head(), **store.refs.all(HEADS), **store.refs.all(TAGS)}
+    """All branches, tags and cases, and HEAD, as they are. Refs that hold no id are left out."""
+    refs = store.refs
+    rover = {n: v for n, v in refs.remembered(ROVER).items() if _seen(n)}
+    heads, tags = refs.all(HEADS, damaged=True), refs.all(TAGS, damaged=True)
+    return {"HEAD": refs.head_text(), **heads, **tags, **rover}
+
+
+def view_after(store: Store, operation: str) -> View:
+    """The same as they were after an operation (its full id)."""
+    tree = _view_tree(store, operation)
+    if tree is None:  # the older form knew no cases
+        level = store.objects.list_tree(_load(store, operation).tree)
+        return dict(json.loads(store.objects.read(level["view.json"].id))) if "view.json" in level else {}
+    known = _known.get(store)
+    if known is None or known[0] != tree:
+        found: dict[str, str] = {}
+        _flatten(store, tree, "", found)
+        _known[store] = known = (tree, found)
+    return known[1]
 
 
 def operations(store: Store) -> Iterator[Operation]:
@@ -117,26 +138,102 @@ def operations(store: Store) -> Iterator[Operation]:
         here = previous if previous and "op.json" in store.objects.list_tree(_load(store, previous).tree) else None
 
 
+def find(store: Store, operation: str | None) -> Operation:
+    """The operation that an id, or the first digits of one, names; None: the last. UsageError, or Ambiguous."""
+    if operation is None:
+        last = next(operations(store), None)
+        if last is None:
+            raise UsageError("nothing to undo")
+        return last
+    found = [op for op in operations(store) if op.id.startswith(operation)] if operation else []
+    if not found:
+        raise UsageError(f"no operation {operation}", hint="`rover op log` lists them")
+    if len(found) > 1:
+        raise Ambiguous(operation, tuple(op.id for op in found))
+    return found[0]
+
+
 def undo(store: Store, operation: str | None = None) -> Operation:
     """Take back the last operation (or the one named by its id) and return it. Undoing an undo does it again.
 
-    UsageError where a ref has moved since, so that nothing newer is lost.
+    What another git did since the last operation counts as one. UsageError where a ref has moved since, so that
+    nothing newer is lost.
     """
-    with store.write(command="undo") as tx:
-        log = operations(store)
-        target = next((op for op in log if operation is None or op.id.startswith(operation)), None)
-        if target is None:
-            raise UsageError("nothing to undo" if operation is None else f"no operation {operation}")
-        for move in reversed(target.moves):
-            found = store.refs.head() if move.ref == "HEAD" else tx.ref(move.ref)
-            if found != move.new:
-                raise UsageError(f"cannot undo {target.command!r}: {move.ref} has moved since")
-            if move.ref == "HEAD":
-                tx.move_head(move.old or HEADS + "main")
-            else:
-                tx.move_ref(move.ref, move.new, move.old)
-        tx.note(undoes=target.id, undone=target.command)
+    with store.lock:
+        _notice(store)
+        with store.write(command="undo") as tx:
+            target = find(store, operation)
+            for move in reversed(target.moves):
+                found = store.refs.head_text() if move.ref == "HEAD" else store.refs.peek(move.ref)
+                if found != move.new:
+                    hint = f"`rover op restore {target.id[:10]}` sets everything to what it was after it"
+                    raise UsageError(f"cannot undo {target.summary!r}: {move.ref} has moved since", hint=hint)
+                _move(tx, move.ref, found, move.old)
+            tx.note(undoes=target.id, undone=target.summary)
     return target
+
+
+def restore(store: Store, operation: str) -> Operation:
+    """Set all branches, tags, cases and HEAD to what they were after an operation, and return that operation.
+
+    This is one operation more: nothing is lost, `undo` takes it back. Nothing is recorded where nothing differs.
+    """
+    with store.lock:
+        _notice(store)
+        with store.write(command="op restore") as tx:
+            target = find(store, operation)
+            now, wanted = view(store), view_after(store, target.id)
+            older = _view_tree(store, target.id) is None
+            for ref in sorted(now.keys() | wanted.keys()):
+                if now.get(ref) != wanted.get(ref) and not (older and ref.startswith(ROVER)):
+                    _move(tx, ref, now.get(ref), wanted.get(ref))
+            tx.note(restores=target.id, restored=target.summary)
+    return target
+
+
+# --- within --------------------------------------------------------------------------------------------------
+def _move(tx: Transaction, ref: str, old: str | None, new: str | None) -> None:
+    if ref != "HEAD":
+        tx.move_ref(ref, old, new)
+    elif new not in (None, DAMAGED):
+        tx.move_head(str(new))
+
+
+def _notice(store: Store) -> None:
+    """Record what another git did, as an operation of its own."""
+    last = store.refs.get(OPS)
+    if last is not None and _outside(store, last, view(store)):
+        with store.write(command=OUTSIDE) as tx:
+            tx.notice()
+
+
+def _outside(store: Store, last: str, now: View) -> list[Move]:
+    known = view_after(store, last)
+    if known == now:
+        return []
+    if _view_tree(store, last) is None:
+        now = {ref: value for ref, value in now.items() if not ref.startswith(ROVER)}
+    names = sorted(known.keys() | now.keys())
+    return [Move(n, known.get(n), now.get(n)) for n in names if known.get(n) != now.get(n)]
+
+
+def _seen(ref: str) -> bool:
+    return not ref.startswith(_ELSEWHERE)
+
+
+def _view_tree(store: Store, operation: str) -> str | None:
+    item = store.objects.list_tree(_load(store, operation).tree).get("view")
+    return item.id if item is not None else None
+
+
+def _flatten(store: Store, tree: str, prefix: str, out: dict[str, str]) -> None:
+    for name, item in store.objects.list_tree(tree).items():
+        if item.is_folder:
+            _flatten(store, item.id, f"{prefix}{name}/", out)
+        elif item.mode == SUBMODULE:
+            out[prefix + name] = item.id
+        else:
+            out[prefix + name] = store.objects.read(item.id).decode("utf-8", "surrogateescape").strip()
 
 
 def _load(store: Store, commit_hex: str) -> Commit:

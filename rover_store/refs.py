@@ -1,7 +1,9 @@
-"""Refs of a bare repository: read (loose and packed), and compare-and-swap.
+"""Refs of a bare repository: read (loose and packed), and compare-and-swap. Many at once: `ref_moves`.
 
 A ref is changed by taking NAME.lock, comparing, writing, and renaming: any git does the same, so both are safe
 beside each other. Our own writers hold the store's flock as well (`lock`), which makes waiting fair.
+A ref that holds no id is damaged: `get` says so, `peek` and the operation log take it for absent, so that a write
+can put it right.
 """
 
 from __future__ import annotations
@@ -13,15 +15,17 @@ import re
 import time
 from pathlib import Path
 
-from rover_store.errors import LostRace, NotFound, StoreError, UsageError
-from rover_store.packs import fsync_folder
+from rover_store.errors import NotFound, StoreError, UsageError
 
 HEADS, TAGS, ROVER = "refs/heads/", "refs/tags/", "refs/rover/"
 SEALED, OPS, EVIDENCE, CASES = "refs/rover/sealed", "refs/rover/ops", "refs/rover/evidence", "refs/rover/cases/"
 
 _HEX = re.compile(r"[0-9a-f]{40}")
 _BAD = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
-_FOREIGN_LOCK_S = 10.0
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
+_DEPTH = 5  # git follows so many symbolic refs
+#: a file younger than this may have changed again without a new time
+RACY_NS = 50_000_000
 
 
 def check_ref(name: str) -> str:
@@ -40,29 +44,49 @@ class Refs:
 
     def __init__(self, git: Path) -> None:
         self.git = git
+        self._packed: tuple[tuple[int, ...], dict[str, str]] = ((), {})
+        self._folders: dict[str, tuple[tuple[int, ...], dict[str, str]]] = {}
 
     def get(self, name: str) -> str | None:
-        """Id that a ref holds, None if there is no such ref."""
-        try:
-            value = (self.git / name).read_text("ascii", "replace").strip()
-        except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG):
-                return self.packed().get(name)
-            raise
-        if value.startswith("ref: "):
-            return self.get(value[5:])
+        """Id that a ref holds, None if there is no such ref. StoreError where it is damaged."""
+        last, value = self._follow(name)
+        if value is None:
+            return self.packed().get(last)
         if not _HEX.fullmatch(value):
-            raise StoreError(f"{name} is damaged: it holds no object id", hint="rover fsck")
+            raise StoreError(f"{last} is damaged: it holds no object id", hint=_HINT)
         return value
 
-    def all(self, prefix: str = "refs/") -> dict[str, str]:
-        """Refs below a prefix, sorted by name."""
-        out = {name: value for name, value in self.packed().items() if name.startswith(prefix)}
-        for name in self.loose(prefix):
-            value = self.get(name)
-            if value is not None:
-                out[name] = value
+    def peek(self, name: str) -> str | None:
+        """The same, None also where it is damaged."""
+        try:
+            return self.get(name)
+        except StoreError:
+            return None
+
+    def all(self, prefix: str = "refs/", *, damaged: bool = False) -> dict[str, str]:
+        """Refs below a prefix, sorted by name. With `damaged`, those that hold no id are left out, not an error."""
+        read = self.peek if damaged else self.get
+        # loose ones first: what another git packs meanwhile is then found among the packed
+        names = self.loose(prefix)
+        out = {name: value for name in names if (value := read(name)) is not None}
+        seen = set(names)
+        out.update((n, v) for n, v in self.packed().items() if n.startswith(prefix) and n not in seen)
         return dict(sorted(out.items()))
+
+    def remembered(self, prefix: str) -> dict[str, str]:
+        """Refs below a folder of refs, of which there may be thousands: only folders that changed are read again.
+
+        A file written in place, which no git does, goes unnoticed until its folder changes.
+        """
+        loose: dict[str, str] = {}
+        waiting = [prefix.rstrip("/")]
+        while waiting:
+            folder = waiting.pop()
+            inner, found = self._listing(folder)
+            waiting += inner
+            loose.update(found)
+        packed = {n: v for n, v in self.packed().items() if n.startswith(prefix)}
+        return {**packed, **loose}
 
     def loose(self, prefix: str = "refs/") -> list[str]:
         """Names of the refs that are files of their own."""
@@ -76,112 +100,130 @@ class Refs:
         return sorted(found)
 
     def head(self) -> str:
-        """Ref that HEAD points to, or an id where HEAD is detached."""
+        """Ref that HEAD points to, or an id where HEAD is detached. StoreError where it is neither."""
+        last, value = self._follow("HEAD")
+        if last != "HEAD":
+            return last
+        if value is None:
+            raise StoreError(f"{self.git}: no HEAD; not a git repository")
+        if not _HEX.fullmatch(value):
+            raise StoreError(f"HEAD does not name a branch or a commit: {value[:60]!r}", hint=_HINT)
+        return value
+
+    def head_text(self) -> str:
+        """What HEAD holds, whatever it is: for the operation log."""
         try:
-            value = (self.git / "HEAD").read_text("ascii", "replace").strip()
-        except FileNotFoundError:
-            raise StoreError(f"{self.git}: no HEAD; not a git repository") from None
-        return value.removeprefix("ref: ")
+            return self.head()
+        except StoreError:
+            return "(damaged)"
 
     def head_id(self) -> str | None:
         """Commit that HEAD names, None before the first one."""
         head = self.head()
         return self.get(head) if head.startswith("refs/") else head
 
+    def symbolic(self, name: str) -> str | None:
+        """The ref that a ref is an alias of, None if it is none."""
+        try:
+            last, _ = self._follow(name)
+        except StoreError:
+            return None
+        return last if last != name else None
+
     def compare_and_swap(self, name: str, old: str | None, new: str | None) -> None:
         """Move a ref from `old` to `new` (None: it does not exist). LostRace if it is not at `old`."""
-        path = self.git / check_ref(name)
-        self._make_room(name, path)
-        lock = self._lock(path)
-        try:
-            found = self.get(name)
-            if found != old:
-                raise LostRace(name, old, found)
-            if new is None:
-                self._delete(name, path)
-                return
-            with open(lock, "w") as file:
-                file.write(new + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.rename(lock, path)
-            fsync_folder(path.parent)
-        finally:
-            lock.unlink(missing_ok=True)
+        from rover_store.ref_moves import move
+
+        move(self, {name: (old, new)})
 
     def set_head(self, target: str) -> None:
         """Point HEAD at a branch."""
-        lock = self._lock(self.git / "HEAD")
-        try:
-            with open(lock, "w") as file:
-                file.write(f"ref: {check_ref(target)}\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.rename(lock, self.git / "HEAD")
-            fsync_folder(self.git)
-        finally:
-            lock.unlink(missing_ok=True)
+        from rover_store.ref_moves import move
 
-    def drop_lock(self, name: str) -> None:
-        """Remove the lock that a killed writer of ours left. Only under the store's flock."""
-        (self.git / f"{name}.lock").unlink(missing_ok=True)
+        move(self, {"HEAD": (self.head_text(), target)})
 
-    # --- within ------------------------------------------------------------------------------------------
     def packed(self) -> dict[str, str]:
-        """Refs that another git packed into one file."""
+        """Refs that a git packed into one file."""
+        path = self.git / "packed-refs"
+        stamp, known = self._packed
         try:
-            lines = (self.git / "packed-refs").read_text("utf-8", "replace").splitlines()
+            state = os.stat(path)
+            now = (state.st_mtime_ns, state.st_size, state.st_ino)
+            if now == stamp:
+                return known
+            lines = path.read_text("utf-8", "surrogateescape").splitlines()
         except FileNotFoundError:
             return {}
         rows = (line.split(" ", 1) for line in lines if line and line[0] not in "#^")
-        return {row[1]: row[0] for row in rows if len(row) == 2}
+        found = {row[1]: row[0] for row in rows if len(row) == 2 and _HEX.fullmatch(row[0])}
+        self._packed = (now if _settled(state) else (), found)
+        return found
 
-    def _make_room(self, name: str, path: Path) -> None:
-        if path.is_dir():
-            _remove_empty(path)
+    # --- within ------------------------------------------------------------------------------------------
+    def _follow(self, name: str) -> tuple[str, str | None]:
+        """The last of a chain of symbolic refs, and what its file holds (None: no file)."""
+        for _ in range(_DEPTH + 1):
+            value = self._text(name)
+            if value is None or not value.startswith("ref:"):
+                return name, value
+            name = value[4:].strip()
+            if not name.startswith("refs/") or ".." in name.split("/"):
+                return name, None if name.startswith("refs/") else "(not a ref)"
+        raise StoreError(f"{name} is damaged: symbolic refs go in a circle", hint=_HINT)
+
+    def _text(self, name: str) -> str | None:
+        path = f"{self.git}/{name}"
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError):
-            raise UsageError(f"{name} cannot exist beside a ref that is its folder") from None
-        if path.is_dir() or any(other.startswith(name + "/") for other in self.packed()):
-            raise UsageError(f"{name} cannot exist beside refs below {name}/")
+            with open(path, "rb") as file:
+                value = file.read(4096).decode("utf-8", "replace").strip()
+        except OSError as error:
+            if error.errno in _ABSENT:
+                # a link to a branch that is not born yet is a symbolic ref, as old gits made them
+                return _linked(path) if error.errno == errno.ENOENT else None
+            if error.errno == errno.ELOOP:
+                raise StoreError(f"{name} is damaged: a loop of symbolic links", hint=_HINT) from None
+            raise
+        if _HEX.fullmatch(value) and os.path.islink(path):
+            return _linked(path) or value
+        return value
 
-    def _lock(self, path: Path) -> Path:
-        """Take PATH.lock as git does. A lock of another git is waited for, an abandoned one removed."""
-        lock = path.with_name(path.name + ".lock")
-        while True:
-            try:
-                os.close(os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
-                return lock
-            except FileExistsError:
-                with contextlib.suppress(FileNotFoundError):
-                    if time.time() - lock.stat().st_mtime > _FOREIGN_LOCK_S:
-                        lock.unlink(missing_ok=True)
-                        continue
-                time.sleep(0.02)
-
-    def _delete(self, name: str, path: Path) -> None:
-        if name in self.packed():
-            packed = self.git / "packed-refs"
-            lock = self._lock(packed)
-            try:
-                kept, skip = [], False
-                for line in packed.read_text("utf-8", "surrogateescape").splitlines(keepends=True):
-                    skip = line.rstrip("\n").endswith(f" {name}") or (skip and line.startswith("^"))
-                    if not skip:
-                        kept.append(line)
-                lock.write_text("".join(kept), "utf-8", "surrogateescape")
-                os.rename(lock, packed)
-            finally:
-                lock.unlink(missing_ok=True)
-        path.unlink(missing_ok=True)
-        fsync_folder(path.parent)
+    def _listing(self, folder: str) -> tuple[list[str], dict[str, str]]:
+        """Folders in a folder of refs, and the refs in it."""
+        path = f"{self.git}/{folder}"
+        try:
+            state = os.stat(path)
+        except OSError:
+            return [], {}
+        stamp = (state.st_mtime_ns, state.st_ino)
+        known = self._folders.get(folder)
+        if known is None or known[0] != stamp:
+            found: dict[str, str] = {}
+            with contextlib.suppress(OSError), os.scandir(path) as entries:
+                for entry in entries:
+                    name = f"{folder}/{entry.name}"
+                    if entry.is_dir(follow_symlinks=False):
+                        found[name + "/"] = ""
+                    elif not name.endswith(".lock") and (value := self.peek(name)) is not None:
+                        found[name] = value
+            known = (stamp if _settled(state) else (), found)
+            self._folders[folder] = known
+        inner = [name[:-1] for name in known[1] if name[-1] == "/"]
+        return inner, {name: value for name, value in known[1].items() if value} if inner else known[1]
 
 
-def _remove_empty(path: Path) -> None:
-    for folder, _, _ in os.walk(path, topdown=False):
-        with contextlib.suppress(OSError):
-            os.rmdir(folder)
+_HINT = "`rover undo` takes back what was done to it from outside; `rover op log` shows where it was"
+
+
+def _settled(state: os.stat_result) -> bool:
+    return time.time_ns() - state.st_mtime_ns > RACY_NS
+
+
+def _linked(path: str) -> str | None:
+    try:
+        target = os.readlink(path)
+    except OSError:
+        return None
+    return f"ref: {target}" if target.startswith("refs/") else None
 
 
 def require(refs: Refs, name: str, what: str) -> str:

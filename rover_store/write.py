@@ -7,6 +7,7 @@ ended, the commit is durable. Two writers wait for each other and both succeed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from rover_store import commits, oplog
 from rover_store.errors import LostRace, NotFound, StoreError, UsageError
 from rover_store.names import RESOURCE_KINDS, blob_id, check_name, package_path
 from rover_store.packs import BLOB, COMMIT, TAG, PackWriter
+from rover_store.publish import publish
 from rover_store.refs import HEADS, OPS, SEALED, TAGS, check_ref
 from rover_store.rollup import roll_up
 from rover_store.trees import FILE, FOLDER, Level, TreeItem, edit_tree, nest, parse_tree, write_level
@@ -37,6 +39,7 @@ class Transaction:
         self._moves: Refs = {}
         self._head: str | None = None
         self._details: dict[str, Any] = {}
+        self._noticing = False
 
     def __enter__(self) -> Transaction:
         self.store.lock.__enter__()
@@ -54,13 +57,17 @@ class Transaction:
             if kind is None:
                 self._finish()
         finally:
-            self._writer.abort()
+            self.abort()
             self.store.writing = False
             self.store.lock.__exit__()
         if kind is None:
             self.store.after_write()
 
     # --- objects -----------------------------------------------------------------------------------------
+    def add(self, kind: int, data: bytes) -> str:
+        """Store an object of any kind and return its id."""
+        return self._writer.add(kind, data)
+
     def blob(self, data: bytes) -> str:
         """Store bytes and return their id. What the store has already is not written again."""
         name = blob_id(data)
@@ -70,12 +77,12 @@ class Transaction:
 
     def tree(self, files: Mapping[str, Content]) -> str:
         """Store a set of files (nested paths) and return the tree's id."""
-        return write_level(nest({path: self._item(c) for path, c in files.items()}), self._add)
+        return write_level(nest({path: self._item(c) for path, c in files.items()}), self.add)
 
     def edit_tree(self, base: str | None, edits: Mapping[str, Content | None]) -> str:
         """Store `base` with some paths replaced, added or deleted (None), and return the new tree's id."""
         items = {path: None if c is None else self._item(c) for path, c in edits.items()}
-        return edit_tree(base, items, self.list_tree, self._add)
+        return edit_tree(base, items, self.list_tree, self.add)
 
     def list_tree(self, tree: str) -> Level:
         """One level of a tree, written here or before."""
@@ -183,13 +190,19 @@ class Transaction:
         return tag_hex
 
     def move_ref(self, ref: str, old: str | None, new: str | None) -> None:
-        """Move any ref that the operation log covers."""
-        self._expect(ref, old)
+        """Move any ref that the operation log covers. A damaged ref counts as absent, and is put right."""
+        found = self._moves[ref][1] if ref in self._moves else self.store.refs.peek(check_ref(ref))
+        if found != old:
+            raise LostRace(ref, old, found)
         self._move(ref, old, new)
 
-    def move_head(self, branch_ref: str) -> None:
-        """Point HEAD at another branch."""
-        self._head = check_ref(branch_ref)
+    def move_head(self, target: str) -> None:
+        """Point HEAD at another branch, or at a commit."""
+        self._head = check_ref(target) if target.startswith("refs/") else self.load(target).id
+
+    def notice(self) -> None:
+        """Record what another git moved, even if this transaction moves nothing itself."""
+        self._noticing = True
 
     def ref(self, name: str) -> str | None:
         """Where a ref will be when the transaction ends."""
@@ -207,18 +220,14 @@ class Transaction:
         """Make the objects durable without any commit. Only under the store's lock."""
         if not self.store.writing:
             roll_up(self.store.objects, self.store.lock)
-        self._writer.finish(lambda name: self.store.lock.write(f"pack {name}"))
-        if not self.store.writing:
-            self.store.lock.clear()
-        self.store.objects.refresh(force=True)
+        publish(self.store.lock, self.store.refs, self._writer, {}, lambda: self.store.objects.refresh(force=True))
 
     def abort(self) -> None:
-        """Forget what was not finished."""
-        self._writer.abort()
+        """Forget what was not finished. Never raises: what it cannot remove, the next writer does."""
+        with suppress(OSError):
+            self._writer.abort()
 
     # --- within ------------------------------------------------------------------------------------------
-    def _add(self, kind: int, data: bytes) -> str:
-        return self._writer.add(kind, data)
 
     def _item(self, content: Content) -> TreeItem:
         if isinstance(content, TreeItem):
@@ -238,7 +247,7 @@ class Transaction:
         tree = self.load(base).tree if base else None
         if not edits and tree is not None:
             return tree
-        return edit_tree(tree, edits, self.list_tree, self._add)
+        return edit_tree(tree, edits, self.list_tree, self.add)
 
     def _commit(
         self, tree: str, parents: Sequence[str], message: str, trailers: Mapping[str, str] | None,
@@ -258,41 +267,35 @@ class Transaction:
     def _move(self, ref: str, old: str | None, new: str | None) -> None:
         if new is not None and not self.exists(new):
             raise NotFound("commit", new)
+        if new is not None and ref.startswith(HEADS):
+            self.load(new)  # a branch names a commit
         first = self._moves[ref][0] if ref in self._moves else old
         self._moves[ref] = (first, new)
 
-    def _peel(self, object_hex: str) -> str:
-        """The commit behind an id that may be a tag's."""
-        if object_hex not in self._writer:
-            return self.store.revisions.peel(object_hex)
-        kind, data = self._writer.get(object_hex)
-        return commits.parse_tag(object_hex, data)[0] if kind == TAG else object_hex
+    def commit_of(self, object_hex: str) -> str | None:
+        """The commit behind an id that may be a tag's; None where there is none."""
+        for _ in range(5):
+            if not self.exists(object_hex):
+                return None
+            ours = object_hex in self._writer
+            kind, data = self._writer.get(object_hex) if ours else self.store.objects.get(object_hex)
+            if kind != TAG:
+                return object_hex if kind == COMMIT else None
+            object_hex = commits.parse_tag(object_hex, data)[0]
+        return None
 
     def _finish(self) -> None:
         if self._edits:
             raise StoreError("packages were set but not committed")
-        lock, refs = self.store.lock, self.store.refs
-        roll_up(self.store.objects, lock)
+        roll_up(self.store.objects, self.store.lock)
         moves = {ref: move for ref, move in self._moves.items() if move[0] != move[1]}
-        head = self._head if self._head != refs.head() else None
-        if moves or head:
-            chain = oplog.Recorder(self.store, self._add, self._peel)
-            chain.record(self.command, moves, head, self._details)
-            moves[OPS] = (chain.before, chain.last)
-        lock.write(*(f"ref {ref} {old or '-'} {new or '-'}" for ref, (old, new) in moves.items()))
-        self._writer.finish(lambda name: lock.write(f"pack {name}"))
-        self.store.objects.refresh(force=True)
-        if head:
-            lock.write(f"head {head}")
-        lock.write("go")
-        try:
-            for ref, (old, new) in moves.items():
-                refs.compare_and_swap(ref, old, new)
-            if head:
-                refs.set_head(head)
-        except BaseException:
-            # the journal stays: a successor finishes what has begun, and leaves alone what has not
-            if all(refs.get(ref) != new for ref, (_, new) in moves.items()):
-                lock.write("no")
-            raise
-        lock.clear()
+        if self._head is not None and self._head != (old := self.store.refs.head_text()):
+            moves["HEAD"] = (old, self._head)
+        if moves or self._noticing:
+            chain = oplog.Recorder(self.store, self)
+            chain.notice()
+            if moves:
+                chain.record(self.command, moves, self._details)
+            if chain.before != chain.last:
+                moves[OPS] = (chain.before, chain.last)
+        publish(self.store.lock, self.store.refs, self._writer, moves, lambda: self.store.objects.refresh(force=True))
