@@ -37,6 +37,7 @@ from rover_store.records.evidence import (
     Usage,
     Verdict,
 )
+from rover_store.records.merge import Conflict, Merge, Side
 from rover_store.records.query import Given, Query, Scalar, Source, Table
 from rover_store.records.repair import (
     Candidate,
@@ -54,14 +55,16 @@ ALL: dict[str, type[Record]] = {
     for r in (
         Package, Context, Task, Harness, Verifier, Anchors, Cases, Reference, Resource, Contract,
         Trajectory, Verdict, Diagnosis, Proposal, Candidate, Repair, SealedAudit,
+        Merge,
     )
 }  # fmt: skip
 
 __all__ = [
-    "ALL", "Admission", "Anchor", "Anchors", "Artifact", "Budget", "Call", "Candidate", "Cases", "Context",
-    "ContextFile", "Contract", "Criterion", "Deliverable", "Diagnosis", "Edge", "Finding", "GateResult", "Given",
-    "GivenValue", "Harness", "Limits", "Mutation", "Outcome", "Package", "Part", "Proposal", "Provenance", "Query",
-    "Record", "Reference", "Repair", "Requirement", "Resource", "ResourceChange", "ResourceRef", "RolloutKey",
-    "Sameness", "Scalar", "Score", "SealedAudit", "Source", "SourceFile", "StateFile", "Table", "Task", "ToolCall",
-    "Trajectory", "Turn", "Usage", "Verdict", "Verifier", "to_json",
+    "ALL", "Admission", "Anchor", "Anchors", "Artifact", "Budget", "Call", "Candidate", "Cases", "Conflict",
+    "Context", "ContextFile", "Contract", "Criterion", "Deliverable", "Diagnosis", "Edge", "Finding",
+    "GateResult", "Given", "GivenValue", "Harness", "Limits", "Merge", "Mutation", "Outcome", "Package", "Part",
+    "Proposal", "Provenance", "Query", "Record", "Reference", "Repair", "Requirement", "Resource",
+    "ResourceChange", "ResourceRef", "RolloutKey", "Sameness", "Scalar", "Score", "SealedAudit", "Side",
+    "Source", "SourceFile", "StateFile", "Table", "Task", "ToolCall", "Trajectory", "Turn", "Usage", "Verdict",
+    "Verifier", "to_json",
 ]  # fmt: skip
