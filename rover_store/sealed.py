@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from rover_store.lock import RepositoryLock
 from rover_store.names import check_name, package_path
 from rover_store.objects import Objects
 from rover_store.packs import BLOB, COMMIT, PackWriter, fsync_folder
+from rover_store.publish import publish
 from rover_store.refs import SEALED, Refs
 from rover_store.rollup import roll_up
 from rover_store.trees import FILE, Level, TreeItem, edit_tree, parse_tree
@@ -80,13 +82,10 @@ def _append(store: Store, git: Path, records: Mapping[str, list[bytes]]) -> int:
             data = encode_commit(tree, [head] if head else [], "Sealed", AUTHOR, store.clock())
             commit = writer.add(COMMIT, data)
             roll_up(objects, lock)
-            lock.write(f"ref {SEALED} {head or '-'} {commit}")
-            writer.finish(lambda name: lock.write(f"pack {name}"))
-            lock.write("go")
-            refs.compare_and_swap(SEALED, head, commit)
-            lock.clear()
+            publish(lock, refs, writer, {SEALED: (head, commit)})
         finally:
-            writer.abort()
+            with suppress(OSError):
+                writer.abort()
     return len(edits)
 
 
@@ -173,9 +172,7 @@ def _move_out(store: Store) -> None:
             _copy(store, git, head)
         else:
             _append(store, git, rows)
-        store.lock.write(f"ref {SEALED} {head} -", "go")
-        store.refs.compare_and_swap(SEALED, head, None)
-        store.lock.clear()
+        publish(store.lock, store.refs, PackWriter(store.git / "objects" / "pack"), {SEALED: (head, None)})
 
 
 def _copy(store: Store, git: Path, head: str) -> None:
@@ -187,11 +184,10 @@ def _copy(store: Store, git: Path, head: str) -> None:
             for name in _reachable(store.objects, head):
                 kind, data = store.objects.get(name)
                 writer.add(kind, data, name)
-            writer.finish(lambda name: lock.write(f"pack {name}"))
-            refs.compare_and_swap(SEALED, None, head)
-            lock.clear()
+            publish(lock, refs, writer, {SEALED: (None, head)})
         finally:
-            writer.abort()
+            with suppress(OSError):
+                writer.abort()
 
 
 def _folder(name: str) -> str:
