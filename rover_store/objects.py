@@ -1,11 +1,13 @@
 """The objects of one repository: reading over packs, loose files and alternates. Writing is `packs.PackWriter`.
 
-Ids are 40 hex digits. A missing object is NotFound, a damaged one StoreError; both name it.
+Ids are 40 hex digits. A missing object is NotFound, a damaged one StoreError; both name it. What is read is hashed
+again, so wrong bytes are never given. Blobs of any size are read with `stream` and `open`; `read` gives them whole.
 Safe for threads and for a forked child: nothing here depends on a file position.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import struct
@@ -13,30 +15,47 @@ import threading
 import time
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
 
+from rover_store import loose
 from rover_store.errors import NotFound, StoreError
-from rover_store.packs import BLOB, COMMIT, KIND_CODE, KIND_NAME, TREE, Pack
+from rover_store.packs import BLOB, COMMIT, KIND_NAME, TREE, Pack, object_hash, object_id
 from rover_store.trees import EMPTY_TREE, FOLDER, Level, TreeItem, parse_tree
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _ID = re.compile(r"[0-9a-f]{40}")
 #: what reading damaged bytes raises
 BROKEN = (struct.error, IndexError, ValueError, zlib.error)
+#: a pack may go away between finding and reading; looked for again this often
+_TRIES = 20
+#: entries of parsed trees that are kept
+_LEVEL_ENTRIES = 300_000
+_BATCH = 1 << 16
+_BULK = 1 << 18
+#: alternates of alternates are followed this deep, as in git
+_DEPTH = 5
 
 
 class Objects:
     """All objects of a bare repository at `git`."""
 
-    def __init__(self, git: Path) -> None:
+    def __init__(self, git: Path, folder: Path | None = None) -> None:
         self.git = git
-        self.folder = git / "objects"
+        self.folder = folder or git / "objects"  # given for an alternate, whose own ones are not asked
         self._folder = str(self.folder)
         self._packs: list[Pack] = []
+        self._version = 0
         self._stamp: tuple[int, ...] = ()
         self._racy = True
         self._lock = threading.RLock()
-        self._alternates: list[Objects] | None = None
+        self._alternates: list[Objects] | None = None if folder is None else []
         self._levels: dict[str, Level] = {}
+        self._kept = 0
+        self._loose_folders: frozenset[str] | None = None
 
     # --- reading -----------------------------------------------------------------------------------------
     def read(self, object_hex: str) -> bytes:
@@ -57,7 +76,22 @@ class Objects:
 
     def kind(self, object_hex: str) -> str:
         """commit, tree, blob or tag."""
-        return KIND_NAME[self.get(object_hex)[0]]
+        return KIND_NAME[self._look(object_hex)[0]]
+
+    def size(self, object_hex: str) -> int:
+        """Bytes of an object, without reading them."""
+        return self._look(object_hex)[1]
+
+    def stream(self, object_hex: str) -> Iterator[bytes]:
+        """Bytes of a blob in chunks, whatever its size. Damage shows at its end at the latest: then StoreError."""
+        kind, size = self._look(object_hex)
+        if kind != BLOB:
+            raise NotFound("blob", object_hex, hint=f"it is a {KIND_NAME[kind]}")
+        return self._stream(object_hex, size)
+
+    def open(self, object_hex: str) -> BinaryIO:
+        """A blob as a file to read from its beginning, whatever its size."""
+        return io.BufferedReader(_Stream(self.stream(object_hex)))
 
     def exists(self, object_hex: str) -> bool:
         """Whether the object is here or in an alternate."""
@@ -67,22 +101,41 @@ class Objects:
             return True
         return any(other.exists(object_hex) for other in self.alternates)
 
-    def read_many(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """Blobs in the order in which they lie on disk: the quick way to read many."""
-        def place(object_hex: str) -> tuple[str, int]:
-            at = self._locate(object_hex)
-            return (at[0].name, at[1]) if at else ("", 0)
+    def known(self, object_hex: str) -> bool:
+        """Whether the object is here, as far as the packs were looked at: quick, and may miss what is new."""
+        name = bytes.fromhex(object_hex)
+        if any(pack.ordinal(name) is not None for pack in self._packs):
+            return True
+        if self._loose_folders is None:
+            self._loose_folders = frozenset(f for f in os.listdir(self._folder) if len(f) == 2)
+        if object_hex[:2] in self._loose_folders and os.path.exists(self._loose(object_hex)):
+            return True
+        return any(other.known(object_hex) for other in self.alternates)
 
-        for object_hex in sorted(set(ids), key=place):
-            yield object_hex, self.read(object_hex)
+    def read_many(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """Blobs, each once, in the order in which they lie on disk: the quick way to read many."""
+        waiting, seen = iter(ids), set()
+        while batch := sorted({i for i in islice(waiting, _BATCH) if i not in seen}):
+            seen.update(batch)
+            found = [self._locate(object_hex) for object_hex in batch]
+            places = sorted((at[0].name, at[1], n) for n, at in enumerate(found) if at is not None)
+            for _, offset, n in places:
+                at = found[n]
+                assert at is not None
+                yield batch[n], _as(batch[n], BLOB, self._get_at(batch[n], at[0], offset, _BULK))
+            for object_hex, at in zip(batch, found, strict=True):
+                if at is None:
+                    yield object_hex, self.read(object_hex)
 
     def list_tree(self, tree_hex: str) -> Level:
         """Entries of one folder."""
         level = self._levels.get(tree_hex)
         if level is None:
             level = parse_tree(self._read_as(tree_hex, TREE))
-            if len(self._levels) > 50_000:
+            self._kept += len(level) + 2
+            if self._kept > _LEVEL_ENTRIES:
                 self._levels.clear()
+                self._kept = len(level)
             self._levels[tree_hex] = level
         return dict(level)
 
@@ -108,9 +161,10 @@ class Objects:
         """Ids of this repository that begin with some hex digits (at least 4), sorted."""
         self.refresh()
         found = {name for pack in list(self._packs) for name in pack.matching(prefix)}
-        loose = self.folder / prefix[:2]
-        if loose.is_dir():
-            found |= {prefix[:2] + f for f in os.listdir(loose) if (prefix[:2] + f).startswith(prefix) and len(f) == 38}
+        folder = self.folder / prefix[:2]
+        if folder.is_dir():
+            names = (prefix[:2] + file for file in os.listdir(folder))
+            found |= {name for name in names if name.startswith(prefix) and _ID.fullmatch(name)}
         for other in self.alternates:
             found |= set(other.matching(prefix))
         return sorted(found)
@@ -118,12 +172,10 @@ class Objects:
     # --- packs -------------------------------------------------------------------------------------------
     @property
     def alternates(self) -> list[Objects]:
+        """Other repositories whose objects are read here too, those of an alternate among them, each once."""
         if self._alternates is None:
-            file = self.folder / "info" / "alternates"
-            lines = file.read_text().splitlines() if file.exists() else []
-            self._alternates = [
-                Objects((self.folder / line).resolve().parent) for line in lines if line and line[0] != "#"
-            ]
+            folders = loose.alternates(self.folder, _DEPTH)
+            self._alternates = [Objects(folder.parent, folder) for folder in folders]
         return self._alternates
 
     @property
@@ -156,46 +208,132 @@ class Objects:
                     continue
             changed = bool(fresh) or len(kept) != len(known)
             self._packs = fresh + kept
+            self._version += changed
             self._stamp = stamp
+            if force:
+                self._loose_folders = None
             return changed
 
     # --- within ------------------------------------------------------------------------------------------
     def _read_as(self, object_hex: str, kind: int) -> bytes:
-        found, data = self.get(object_hex)
-        if found != kind:
-            raise NotFound(KIND_NAME[kind], object_hex, hint=f"it is a {KIND_NAME[found]}")
-        return data
+        return _as(object_hex, kind, self.get(object_hex))
 
     def _get(self, object_hex: str) -> tuple[int, bytes] | None:
+        for _ in range(_TRIES):
+            at = self._find(object_hex)
+            if at is None:
+                break
+            try:
+                return self._get_at(object_hex, *at)
+            except FileNotFoundError:  # the pack went away between finding and reading
+                self._look_again()
         try:
-            for _ in range(3):
-                at = self._locate(object_hex)
-                if at is None:
-                    break
-                try:
-                    return at[0].read(at[1], self._outside)
-                except FileNotFoundError:  # the pack went away between finding and reading
-                    self.refresh(force=True)
-            loose = self._read_loose(object_hex)
+            file = self._open_loose(object_hex)
+            if file is None:
+                return None
+            return file.kind, _check(object_hex, file.kind, file.whole())
         except BROKEN as error:
-            raise StoreError(f"object {object_hex} is damaged ({error})", hint="rover fsck") from None
+            raise _damaged(object_hex, str(error)) from None
         except StoreError as error:
-            raise StoreError(f"object {object_hex} is damaged ({error.message})", hint="rover fsck") from None
-        if loose is not None:
-            return loose
-        for other in self.alternates:
-            found = other._get(object_hex)
-            if found is not None:
-                return found
-        return None
+            raise _damaged(object_hex, error.message) from None
 
-    def _outside(self, name: bytes) -> tuple[int, bytes]:
-        return self.get(name.hex())
+    def _get_at(self, object_hex: str, pack: Pack, offset: int, ahead: int = 0) -> tuple[int, bytes]:
+        """The object at a place, its deltas followed wherever their bases are."""
+        folds: list[tuple[Pack, list[tuple[int, bytes]]]] = []
+        bases: set[bytes] = set()
+        try:
+            while True:
+                folds.append((pack, []))
+                found = pack.unfold(offset, folds[-1][1], ahead)
+                if not isinstance(found, bytes):
+                    break
+                at = self._find(found.hex())
+                if at is None:
+                    file = self._open_loose(found.hex())
+                    if file is None:
+                        raise StoreError(f"its base {found.hex()} is missing")
+                    found = file.kind, file.whole()
+                    break
+                if found in bases:
+                    raise StoreError("its deltas go round in a circle")
+                bases.add(found)
+                pack, offset = at
+            for one, chain in reversed(folds):
+                found = one.fold(found, chain)
+            return found[0], _check(object_hex, *found)
+        except (*BROKEN, MemoryError) as error:
+            raise _damaged(object_hex, str(error) or "too large for the memory") from None
+        except StoreError as error:
+            raise _damaged(object_hex, error.message) from None
+
+    def _look(self, object_hex: str) -> tuple[int, int]:
+        """Kind and size of an object, without its content."""
+        for _ in range(_TRIES):
+            try:
+                return self._look_once(object_hex)
+            except FileNotFoundError:
+                self._look_again()
+            except NotFound:
+                raise
+            except (*BROKEN, StoreError) as error:
+                raise _damaged(object_hex, str(error)) from None
+        raise NotFound("object", object_hex)
+
+    def _look_once(self, object_hex: str) -> tuple[int, int]:
+        name, size, bases = object_hex, -1, set[str]()
+        while name not in bases:
+            bases.add(name)
+            at = self._find(name)
+            if at is None:
+                file = self._open_loose(name)
+                if file is not None:
+                    return file.kind, file.size if size < 0 else size
+                if object_hex == EMPTY_TREE:
+                    return TREE, 0
+                if bases == {object_hex}:
+                    raise NotFound("object", object_hex)
+                raise StoreError(f"its base {name} is missing")
+            kind, here = at[0].look(at[1])
+            size = here if size < 0 else size
+            if isinstance(kind, int):
+                return kind, size
+            name = kind.hex()
+        raise StoreError("its deltas go round in a circle")
+
+    def _stream(self, object_hex: str, size: int) -> Iterator[bytes]:
+        digest = object_hash(BLOB, size)
+        try:
+            for chunk in self._chunks(object_hex):
+                digest.update(chunk)
+                yield chunk
+        except (*BROKEN, StoreError) as error:
+            raise _damaged(object_hex, str(error)) from None
+        if digest.hexdigest() != object_hex:
+            raise _damaged(object_hex, "its bytes have another id")
+
+    def _chunks(self, object_hex: str) -> Iterator[bytes]:
+        at = self._find(object_hex)
+        chunks = None
+        if at is not None:
+            chunks = at[0].stream(at[1])
+        elif (file := self._open_loose(object_hex)) is not None:
+            chunks = file.chunks
+        return iter((self.read(object_hex),)) if chunks is None else chunks
+
+    def _find(self, object_hex: str) -> tuple[Pack, int] | None:
+        """Pack and offset of an object, here or in an alternate."""
+        at = self._locate(object_hex)
+        if at is None:
+            for other in self.alternates:
+                at = other._locate(object_hex)
+                if at is not None:
+                    break
+        return at
 
     def _locate(self, object_hex: str) -> tuple[Pack, int] | None:
         name = bytes.fromhex(object_hex)
-        for _ in range(3):
-            packs = self._packs
+        for _ in range(_TRIES):
+            version, packs = self._version, self._packs
             for i, pack in enumerate(packs):
                 offset = pack.find(name)
                 if offset is not None:
@@ -203,9 +341,13 @@ class Objects:
                         self._to_front(pack, packs)
                     return pack, offset
             self.refresh()
-            if self._packs is packs:  # another thread may have looked for packs since
+            if self._version == version:  # another thread may have looked for packs since
                 return None
         return None
+
+    def _look_again(self) -> None:
+        for one in (self, *self.alternates):
+            one.refresh(force=True)
 
     def _to_front(self, pack: Pack, packs: list[Pack]) -> None:
         with self._lock:
@@ -215,17 +357,12 @@ class Objects:
     def _loose(self, object_hex: str) -> str:
         return f"{self._folder}/{object_hex[:2]}/{object_hex[2:]}"
 
-    def _read_loose(self, object_hex: str) -> tuple[int, bytes] | None:
-        try:
-            with open(self._loose(object_hex), "rb") as file:
-                raw = zlib.decompress(file.read())
-        except FileNotFoundError:
-            return None
-        header, _, data = raw.partition(b"\0")
-        kind, _, size = header.partition(b" ")
-        if int(size) != len(data) or kind.decode() not in KIND_CODE:
-            raise StoreError("wrong size")
-        return KIND_CODE[kind.decode()], data
+    def _open_loose(self, object_hex: str) -> loose.Loose | None:
+        for one in (self, *self.alternates):
+            file = loose.open_loose(one._loose(object_hex))
+            if file is not None:
+                return file
+        return None
 
     def _walk(self, tree_hex: str, prefix: str, out: dict[str, TreeItem]) -> None:
         for name, item in self.list_tree(tree_hex).items():
@@ -235,3 +372,40 @@ class Objects:
                 out[prefix + name] = item
 
 
+class _Stream(io.RawIOBase):
+    """Chunks as a file."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Buffer, /) -> int:
+        while not self._rest:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._rest = memoryview(chunk)
+        with memoryview(buffer) as target:
+            n = min(len(target), len(self._rest))
+            target[:n] = self._rest[:n]
+        self._rest = self._rest[n:]
+        return n
+
+
+def _as(object_hex: str, kind: int, found: tuple[int, bytes]) -> bytes:
+    if found[0] != kind:
+        raise NotFound(KIND_NAME[kind], object_hex, hint=f"it is a {KIND_NAME[found[0]]}")
+    return found[1]
+
+
+def _check(object_hex: str, kind: int, data: bytes) -> bytes:
+    if object_id(kind, data) != object_hex:
+        raise StoreError("its bytes have another id")
+    return data
+
+
+def _damaged(object_hex: str, why: str) -> StoreError:
+    return StoreError(f"object {object_hex} is damaged ({why})", hint="rover fsck")

@@ -8,15 +8,21 @@ Packs of another git that hold deltas, and packs with a .keep file, stay as they
 from __future__ import annotations
 
 import os
+from collections.abc import Container, Iterable
+from typing import NamedTuple
 
+from rover_store.errors import StoreError
 from rover_store.lock import RepositoryLock
 from rover_store.objects import Objects
-from rover_store.packs import KIND_NAME, Pack, PackWriter
+from rover_store.packs import CHUNK, KIND_NAME, Pack, PackWriter, Record
 
 LIMIT = 40
 _FIRST_TIER = 1 << 20
 _GROWTH = 8
 _LAST_TIER = 1 << 30
+#: files of another git beside a pack: those that say hands off, and those that go with it
+_NOT_OURS = (".keep", ".promisor", ".mtimes")
+_DERIVED = (".rev", ".bitmap")
 
 
 def roll_up(objects: Objects, lock: RepositoryLock, limit: int = LIMIT) -> int:
@@ -33,7 +39,7 @@ def _full_tiers(packs: list[Pack], limit: int) -> list[list[Pack]]:
         return []
     for pack in packs:
         size = os.path.getsize(pack.path)
-        if size < _LAST_TIER and not pack.path.with_suffix(".keep").exists():
+        if size < _LAST_TIER and not any(pack.path.with_suffix(suffix).exists() for suffix in _NOT_OURS):
             tiers.setdefault(_tier(size), []).append(pack)
     return [sorted(tier, key=lambda p: p.name) for _, tier in sorted(tiers.items()) if len(tier) >= limit]
 
@@ -46,23 +52,59 @@ def _tier(size: int) -> int:
 
 
 def _merge(objects: Objects, lock: RepositoryLock, packs: list[Pack]) -> int:
-    ours = [pack for pack in packs if all(kind in KIND_NAME for _, kind, _ in pack.records())]
-    if len(ours) < 2:
-        return 0
+    ours = [pack for pack in packs if all(record.kind in KIND_NAME for record in pack.layout())]
+    return rewrite(objects, lock, packs=ours).removed if len(ours) > 1 else 0
+
+
+class Rewritten(NamedTuple):
+    """What rewriting did: the new pack's name (None where nothing was wanted), objects in it, packs that went away."""
+
+    pack: str | None
+    objects: int
+    removed: int
+
+
+def rewrite(
+    objects: Objects, lock: RepositoryLock, wanted: Container[bytes] | None = None, packs: Iterable[Pack] | None = None
+) -> Rewritten:
+    """Copy the wanted objects (all) of some packs (all without .keep) into one new pack; the old packs go away.
+
+    Only under the lock. Records are copied deflated; those of another git that are deltas are written whole.
+    A kill at any moment leaves every object in some pack.
+    """
+    old = list(objects.packs if packs is None else packs)
+    old = [pack for pack in old if not any(pack.path.with_suffix(s).exists() for s in _NOT_OURS)]
     writer = PackWriter(objects.folder / "pack")
     try:
-        for pack in ours:
-            for name, _, record in pack.records():
-                if name not in writer.entries:
-                    writer.add_record(name, record)
+        for pack in old:
+            for record in pack.layout():
+                if record.name not in writer.entries and (wanted is None or record.name in wanted):
+                    _copy(objects, pack, record, writer)
+        count = len(writer.entries)
         kept = writer.finish(lambda name: lock.write(f"pack {name}"))
     finally:
         writer.abort()
-    gone = [pack for pack in ours if pack.name != kept]
+    gone = [pack for pack in old if pack.name != kept]
     lock.write(*(f"pack {pack.name}" for pack in gone))
+    if gone:
+        (objects.folder / "pack" / "multi-pack-index").unlink(missing_ok=True)
     for pack in gone:
         # the index first: a pack without one is invisible, and the journal has its name
         pack.path.with_suffix(".idx").unlink(missing_ok=True)
+        for suffix in _DERIVED:
+            pack.path.with_suffix(suffix).unlink(missing_ok=True)
         pack.path.unlink(missing_ok=True)
     objects.refresh(force=True)
-    return len(gone)
+    return Rewritten(kept, count, len(gone))
+
+
+def _copy(objects: Objects, pack: Pack, record: Record, writer: PackWriter) -> None:
+    if record.kind not in KIND_NAME:
+        writer.add(*objects.get(record.name.hex()), record.name.hex())
+    elif record.end - record.start <= CHUNK:
+        writer.add_record(record.name, pack.raw(record.start, record.end))
+    else:
+        pieces = range(record.start, record.end, CHUNK)
+        writer.copy_record(record.name, (pack.raw(at, min(at + CHUNK, record.end)) for at in pieces))
+    if record.kind in KIND_NAME and writer.entries[record.name][1] != record.crc:
+        raise StoreError(f"{pack.path.name}: object {record.name.hex()} is damaged", hint="rover fsck")

@@ -160,8 +160,6 @@ def test_an_index_changed_by_hand(store: Store) -> None:
 
 def test_objects_with_the_wrong_name(store: Store) -> None:
     writer = PackWriter(store.git / "objects" / "pack")
-    tree = writer.add(TREE, encode_tree({"f": TreeItem(FILE, writer.add(BLOB, b"x"))}))
-    offset, crc = writer.entries.pop(bytes.fromhex(tree))
-    writer.entries[bytes.fromhex("ab" * 20)] = (offset, crc)
+    writer.add(TREE, encode_tree({"f": TreeItem(FILE, writer.add(BLOB, b"x"))}), "ab" * 20)
     writer.finish()
     assert f"object {'ab' * 20} is damaged: its bytes have another id" in _what(store)
