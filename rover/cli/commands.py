@@ -42,7 +42,7 @@ COMMANDS: dict[str, Entry] = {
     "branch": Entry("branch", "List, make, move to or delete branches.", "History"),
     "tag": Entry("tag", "List, make or delete tags.", "History"),
     "undo": Entry("undo", "Take back the last operation.", "History"),
-    "op": Entry("op", "Show the log of operations.", "History"),
+    "op": Entry("op", "Show the log of operations, or go back to a state of it.", "History"),
     # care
     "fsck": Entry("fsck", "Check the store.", "Care"),
     "reindex": Entry("reindex", "Rebuild the index from git.", "Care"),

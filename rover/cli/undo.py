@@ -14,24 +14,19 @@ def command(
 ) -> None:
     """Take back the last operation, or the one named. Undo itself can be undone.
 
+    What another git did since counts as an operation. Where a branch has moved
+    since, nothing changes: `rover op restore` goes back past newer work.
+
     Example: rover undo
     """
+    from rover.cli.op import moved
     from rover.ops.refs import undo
 
     done = undo(open_store(), operation or None)
     if as_json:
         print_json({"undone": done.id, "command": done.command, "moves": [m._asdict() for m in done.moves]})
         return
-    print(f"undone: {done.command}")
-    for move in done.moves:
-        kind, name = _named(move.ref)
-        print(f"  {kind}{name} is {f'back at {move.old[:12]}' if move.old else 'gone'}")
+    print(f"undone: {done.summary}")
+    for move in reversed(done.moves):
+        print(f"  {moved(move.ref, move.old)}")
     note("`rover undo` again brings it back; further: `rover undo ID`, from `rover op log`")
-
-
-def _named(ref: str) -> tuple[str, str]:
-    """A ref as people call it: `main`, `tag v1`, `case one-1`."""
-    for prefix, kind in (("refs/heads/", ""), ("refs/tags/", "tag "), ("refs/rover/cases/", "case ")):
-        if ref.startswith(prefix):
-            return kind, ref.removeprefix(prefix)
-    return "", ref

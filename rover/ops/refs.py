@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rover_store.refs import OPS
+
 if TYPE_CHECKING:
-    from rover_store.oplog import Operation
+    from rover_store.oplog import Move, Operation
     from rover_store.store import Store
 
 
@@ -65,3 +67,21 @@ def op_log(store: Store, limit: int | None) -> tuple[Operation, ...]:
 def undo(store: Store, operation: str | None) -> Operation:
     """Take back an operation (the last one). Returns what was taken back."""
     return store.undo(operation)
+
+
+def op_show(store: Store, operation: str) -> Operation:
+    """One operation by its id or the first digits of it."""
+    from rover_store.oplog import find
+
+    return find(store, operation)
+
+
+def op_restore(store: Store, operation: str) -> tuple[Operation, tuple[Move, ...]]:
+    """Everything as it was after an operation. Returns it, and the moves that it took (none: nothing differed)."""
+    from rover_store.oplog import restore
+
+    before = store.refs.get(OPS)
+    target = restore(store, operation)
+    last = next(iter(store.op_log(1)))
+    changed = last.id != before and last.details.get("restores") == target.id
+    return target, last.moves if changed else ()
