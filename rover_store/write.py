@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rover_store import commits, oplog
 from rover_store.errors import LostRace, NotFound, StoreError, UsageError
@@ -74,6 +75,12 @@ class Transaction:
         if name in self._writer or self.store.objects.exists(name):
             return name
         return self._writer.add(BLOB, data, name)
+
+    def blob_file(self, source: Path | BinaryIO) -> str:
+        """Store a file of any size (a path, or the rest of an open seekable file), chunk by chunk; return its id."""
+        from rover_store.blob_files import write_file
+
+        return write_file(self._writer, self.store.objects.exists, source)
 
     def tree(self, files: Mapping[str, Content]) -> str:
         """Store a set of files (nested paths) and return the tree's id."""
