@@ -14,6 +14,7 @@ import struct
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -64,7 +65,7 @@ class PackFile:
             raise StoreError(f"{self.index.name}: not a version 2 pack index")
         self.fanout = (0, *struct.unpack(">256I", self._idx[8:1032]))
         self.count = self.fanout[256]
-        if any(a > b for a, b in zip(self.fanout, self.fanout[1:], strict=False)):
+        if any(a > b for a, b in pairwise(self.fanout)):
             raise StoreError(f"{self.index.name}: its table of first bytes is not in order")
         if len(self._idx) < 1032 + self.count * 28 + 40:
             raise StoreError(f"{self.index.name}: the pack index is cut short")
@@ -112,6 +113,13 @@ class PackFile:
         if self.size < _BIG:
             return sorted((offset << 32) | i for i, offset in enumerate(small))
         return sorted((self.offset(i) << 32) | i for i in range(self.count))
+
+    def sizes(self) -> Iterator[tuple[int, int]]:
+        """Number and length of every record, in the order of the file."""
+        order = self.order()
+        for at, packed in enumerate(order):
+            stop = order[at + 1] >> 32 if at + 1 < len(order) else self.size - 20
+            yield packed & 0xFFFFFFFF, stop - (packed >> 32)
 
     # --- the pack ----------------------------------------------------------------------------------------
     def ground(self) -> Iterator[str]:
@@ -191,6 +199,12 @@ class PackFile:
 
     def read_at(self, offset: int, size: int) -> bytes:
         return os.pread(self._fd, size, offset)
+
+    def pieces(self, start: int, stop: int) -> Iterator[bytes]:
+        """Bytes of the file between two places, a few megabytes at a time."""
+        while start < stop and (piece := os.pread(self._fd, min(WINDOW, stop - start), start)):
+            yield piece
+            start += len(piece)
 
     def _hash(self, kind: int, size: int, start: int, stop: int, number: int) -> bytes:
         """Id of a large object, inflated piece by piece."""
