@@ -1,0 +1,75 @@
+"""The host's side: one box for all files of a comparison, opened when the first one needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rover_store.errors import SandboxError
+
+if TYPE_CHECKING:
+    from rover.sandbox.protocol import Runtime, Sandbox
+
+ENTRY = {"workbook": "rover.ops.extract.books:read", "archive": "rover.ops.extract.packed:read"}
+OTHERS = "rover.ops.extract.prose:read"
+PICTURES = "rover.ops.extract.pictures:read"
+
+
+class Extractor:
+    """An `Extract` of rover_store.diffs. Where no box can be opened it gives None, and `trouble` says why."""
+
+    def __init__(self, kind: str | None = None) -> None:
+        self._kind = kind
+        self._runtime: Runtime | None = None
+        self._box: Sandbox | None = None
+        self.trouble = ""
+
+    def __call__(self, form: str, sides: Sequence[bytes]) -> list[dict[str, Any]] | None:
+        if self.trouble:
+            return None
+        try:
+            box = self._open()
+            box.reset({str(i): data for i, data in enumerate(sides)})
+            return [self._read(box, form, str(i)) for i in range(len(sides))]
+        except SandboxError as error:
+            self._box = None
+            self.trouble = error.message
+            return None
+
+    def _read(self, box: Sandbox, form: str, name: str) -> dict[str, Any]:
+        entry = PICTURES if form == "image" else ENTRY.get(form, OTHERS)
+        done = box.call(entry, {"form": form, "file": name})
+        if done.breach:
+            return {"error": f"over the limit on {_LIMITS.get(done.breach, done.breach)}"}
+        if done.error:
+            return {"error": done.error.removeprefix("Unreadable: ")}
+        return done.value if isinstance(done.value, dict) else {"error": "no answer"}
+
+    def _open(self) -> Sandbox:
+        if self._box is None:
+            from rover.sandbox.registry import make_runtime
+            from rover_store.records import Limits
+
+            limits = Limits(
+                wall_s=20, cpu_s=15, memory_bytes=1 << 30, file_bytes=96 << 20, disk_bytes=192 << 20,
+                output_bytes=1 << 16,
+            )  # fmt: skip
+            self._runtime = make_runtime(self._kind)
+            self._box = self._runtime.open({}, limits=limits)
+        return self._box
+
+    def close(self) -> None:
+        for part in (self._box, self._runtime):
+            if part is not None:
+                part.close()
+        self._box = self._runtime = None
+
+    def __enter__(self) -> Extractor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+_LIMITS = {"wall": "time", "cpu": "processor time", "output": "output", "memory": "memory", "disk": "disk"}
+

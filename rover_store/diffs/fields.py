@@ -1,0 +1,234 @@
+"""JSON field by field. Members of a list are matched by their id, name or path where all have one, else in order.
+
+Records of a package are known by their place: their parts (a requirement, a criterion, an edge) are named as such.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from rover_store.diffs.bounds import CHARACTERS, DEPTH, LISTED
+from rover_store.diffs.content import FieldChange
+from rover_store.diffs.sequence import blocks
+
+#: place in a package or resource -> kind of record
+RECORDS = {
+    "package.json": "package",
+    "context/context.json": "context",
+    "task/task.json": "task",
+    "task/contract.json": "contract",
+    "harness/harness.json": "harness",
+    "verifier/verifier.json": "verifier",
+    "verifier/anchors.json": "anchors",
+    "verifier/cases/cases.json": "cases",
+    "verifier/reference/reference.json": "reference",
+    "resource.json": "resource",
+    "case.json": "repair",
+}
+
+
+class _Item(NamedTuple):
+    """What the members of a list are called, and the fields that name one. None: the member names itself."""
+
+    name: str
+    key: tuple[str, ...] = ()
+
+
+#: (kind of record, field) -> members of the list there
+ITEMS = {
+    ("context", "files"): _Item("file", ("path",)),
+    ("context", "resources"): _Item("resource", ("kind", "name")),
+    ("context", "capabilities"): _Item("capability"),
+    ("contract", "requirements"): _Item("requirement", ("id",)),
+    ("contract", "deliverables"): _Item("deliverable", ("id",)),
+    ("contract", "givens"): _Item("given", ("name",)),
+    ("harness", "tools"): _Item("tool"),
+    ("verifier", "criteria"): _Item("criterion", ("id",)),
+    ("anchors", "anchors"): _Item("anchor", ("id",)),
+    ("cases", "negatives"): _Item("negative", ("id",)),
+    ("cases", "alternatives"): _Item("alternative", ("id",)),
+    ("cases", "states"): _Item("state"),
+    ("reference", "changes"): _Item("change", ("path",)),
+    ("package", "edges"): _Item("edge", ("source", "target")),
+    ("package", "provenance.sources"): _Item("source", ("path",)),
+    ("resource", "sources"): _Item("source", ("path",)),
+    ("repair", "proposals"): _Item("proposal", ("component", "tree")),
+    ("repair", "candidates"): _Item("candidate", ("mask",)),
+}
+#: what names a member of any other list
+_KEYS = ("id", "name", "path", "key")
+#: defaults of the fields that name a member, where a record leaves them out
+_DEFAULTS = {"kind": "files"}
+_ABSENT: Any = object()
+
+
+class Fields(NamedTuple):
+    changes: tuple[FieldChange, ...]
+    total: int
+
+
+def parse(text: str) -> Any:
+    """The value of a JSON text. ValueError where it is none or nested too deep to read."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def compare_values(old: Any, new: Any, kind: str = "") -> Fields:
+    """All fields that differ between two JSON values; `kind` is that of a known record."""
+    walk = _Walk(kind)
+    walk.value(old, new, "", "", 0)
+    return Fields(tuple(walk.found), walk.count)
+
+
+def one_value(value: Any, kind: str, *, added: bool) -> Fields:
+    """A value that only one side has: its top-level fields and the parts of a known record."""
+    empty: Any = {} if isinstance(value, dict) else [] if isinstance(value, list) else _ABSENT
+    walk = _Walk(kind, deep=False)
+    walk.value(*((empty, value) if added else (value, empty)), "", "", 0)
+    return Fields(tuple(walk.found), walk.count)
+
+
+def same(old: Any, new: Any) -> bool:
+    """Equality in which 1, 1.0 and true are three values."""
+    if type(old) is not type(new):
+        return False
+    if isinstance(old, dict):
+        return old.keys() == new.keys() and all(same(v, new[k]) for k, v in old.items())
+    if isinstance(old, list):
+        return len(old) == len(new) and all(map(same, old, new))
+    return bool(old == new) or (old != old and new != new)
+
+
+class _Walk:
+    """One comparison. `item` is the part of a record that the walk is inside of, as (name, id, length of its path)."""
+
+    def __init__(self, kind: str, *, deep: bool = True) -> None:
+        self.kind = kind
+        self.deep = deep
+        self.found: list[FieldChange] = []
+        self.count = 0
+        self.item: tuple[str, str, int] = ("", "", 0)
+
+    def value(self, old: Any, new: Any, path: str, place: str, depth: int) -> None:
+        """`place` is the path without the members' keys: where the lists of a record are looked up."""
+        if depth < DEPTH and isinstance(old, dict) and isinstance(new, dict):
+            for name in [*old, *(n for n in new if n not in old)]:
+                inner = f"{path}.{_name(name)}" if path else _name(name)
+                where = f"{place}.{name}" if place else name
+                self.member(old.get(name, _ABSENT), new.get(name, _ABSENT), inner, where, depth)
+        elif depth < DEPTH and isinstance(old, list) and isinstance(new, list):
+            self.members(old, new, path, place, depth)
+        elif not _same_at(old, new, depth):
+            self.note("changed", path, old, new)
+
+    def member(self, old: Any, new: Any, path: str, place: str, depth: int) -> None:
+        if old is _ABSENT or new is _ABSENT:
+            whole = new if old is _ABSENT else old
+            if isinstance(whole, list) and whole and (self.kind, place) in ITEMS:
+                self.members([] if old is _ABSENT else old, [] if new is _ABSENT else new, path, place, depth)
+            else:
+                self.note("added" if old is _ABSENT else "removed", path, old, new)
+        else:
+            self.value(old, new, path, place, depth + 1)
+
+    def members(self, old: list[Any], new: list[Any], path: str, place: str, depth: int) -> None:
+        known = ITEMS.get((self.kind, place))
+        keys = [keyed(side, known) for side in (old, new)]
+        if keys[0] is not None and keys[1] is not None:
+            self.keyed(keys[0], keys[1], path, place, known, depth)
+        else:
+            self.sequence(old, new, path, place, depth)
+
+    def keyed(
+        self, old: dict[str, Any], new: dict[str, Any], path: str, place: str, known: _Item | None, depth: int
+    ) -> None:
+        for name in [*old, *(n for n in new if n not in old)]:
+            inner = f"{path}[{name}]"
+            outer = self.item
+            if known is not None:
+                self.item = (known.name, name, len(inner))
+            if known is not None and (name not in old or name not in new):
+                self.note("removed" if name in old else "added", inner, old.get(name, _ABSENT), new.get(name, _ABSENT))
+            else:
+                self.member(old.get(name, _ABSENT), new.get(name, _ABSENT), inner, place, depth)
+            self.item = outer
+        before, after = [n for n in old if n in new], [n for n in new if n in old]
+        if before != after:
+            self.note("reordered", path, before, after)
+
+    def sequence(self, old: list[Any], new: list[Any], path: str, place: str, depth: int) -> None:
+        texts = [[_text(v) for v in side] for side in (old, new)]
+        for b in blocks(*texts):
+            gone, came = range(b.i1, b.i2), range(b.j1, b.j2)
+            paired = min(len(gone), len(came)) if self.deep else 0
+            for i, j in zip(gone[:paired], came[:paired], strict=True):
+                self.value(old[i], new[j], f"{path}[{j}]", place, depth + 1)
+            for i in gone[paired:]:
+                self.note("removed", f"{path}[{i}]", old[i], _ABSENT)
+            for j in came[paired:]:
+                self.note("added", f"{path}[{j}]", _ABSENT, new[j])
+
+    def note(self, status: Any, path: str, old: Any, new: Any) -> None:
+        self.count += 1
+        if len(self.found) < LISTED:
+            name, item_id, length = self.item
+            field = path[length:].lstrip(".") if name else ""
+            before, after = (None if v is _ABSENT else shortened(v) for v in (old, new))
+            self.found.append(FieldChange(path, status, before, after, name, item_id, field))
+
+
+def keyed(rows: Sequence[Any], known: _Item | None) -> dict[str, Any] | None:
+    """Members by their key in the order of the list; None where they have no key or share one."""
+    if known is not None and not known.key:
+        return {r: r for r in rows} if all(isinstance(r, str) for r in rows) and len(set(rows)) == len(rows) else None
+    if not all(isinstance(r, dict) for r in rows):
+        return None
+    choices: Iterable[tuple[str, ...]] = (known.key,) if known is not None else ((k,) for k in _KEYS)
+    for fields in choices:
+        names = [_key(r, fields) for r in rows]
+        if None not in names and len(set(names)) == len(names):
+            return {str(n): r for n, r in zip(names, rows, strict=True)}
+    return None
+
+
+def _key(row: dict[str, Any], fields: tuple[str, ...]) -> str | None:
+    values = [row.get(f, _DEFAULTS.get(f)) for f in fields]
+    if not all(isinstance(v, str) or (type(v) is int) for v in values):
+        return None
+    if fields == ("source", "target"):
+        return " -> ".join(map(str, values))
+    return "/".join(map(str, values))
+
+
+def _name(name: str) -> str:
+    """A field in a path; a name that would read as more than one is quoted."""
+    return name if name and not set(name) & set('.[]"') else json.dumps(name, ensure_ascii=False)
+
+
+def _same_at(old: Any, new: Any, depth: int) -> bool:
+    try:
+        return same(old, new)
+    except RecursionError:
+        return bool(_text(old) == _text(new))
+
+
+def _text(value: Any) -> str:
+    """A value as text: equal for equal values alone."""
+    try:
+        return json.dumps(value, sort_keys=True, ensure_ascii=False)
+    except RecursionError:
+        return f"nested too deep {id(value)}"
+
+
+def shortened(value: Any) -> Any:
+    """A value that a result can hold: a long text is cut, a large list or object becomes its compact text, cut."""
+    if isinstance(value, str):
+        return value if len(value) <= CHARACTERS else f"{value[:CHARACTERS]}…({len(value) - CHARACTERS} more)"
+    if isinstance(value, dict | list):
+        text = _text(value)
+        return value if len(text) <= CHARACTERS else f"{text[:CHARACTERS]}…({len(text) - CHARACTERS} more)"
+    return value
