@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from rover_store.commits import Commit
+from rover_store.errors import UsageError
 
 if TYPE_CHECKING:
     from rover_store.revision import Range
@@ -143,7 +144,7 @@ def first_parents(store: Store, rev: str = "HEAD") -> Iterator[Commit]:
 def bisect_order(store: Store, good: str, bad: str, skipped: Sequence[str] = ()) -> Step:
     """The next commit to try between a good and a bad one, on the bad one's line of first parents.
 
-    Commits in `skipped` cannot be tried; the nearest other one to the middle is taken. ValueError where `good` is
+    Commits in `skipped` cannot be tried; the nearest other one to the middle is taken. UsageError where `good` is
     not on that line before `bad`.
     """
     good, bad = store.resolve(good), store.resolve(bad)
@@ -153,9 +154,9 @@ def bisect_order(store: Store, good: str, bad: str, skipped: Sequence[str] = ())
             break
         line.append(commit.id)
     else:
-        raise ValueError(f"{good} is not on the first-parent line of {bad}")
+        raise UsageError(f"{good[:12]} is not on the first-parent line of {bad[:12]}")
     if not line:
-        raise ValueError(f"{good} is both good and bad")
+        raise UsageError(f"{good[:12]} is both good and bad")
     middle = len(line) / 2
     open_ = [i for i in range(1, len(line)) if line[i] not in set(skipped)]
     best = min(open_, key=lambda i: (abs(i - middle), i), default=None)

@@ -107,14 +107,14 @@ class Revisions:
         """
         include: list[str] = []
         exclude: list[str] = []
-        words = revision_syntax.split_words(text) or ["HEAD"]
-        for word in words:
-            left, dots, right = revision_syntax.split_dots(word)
+        words = [(word, *revision_syntax.split_dots(word)) for word in revision_syntax.split_words(text) or ["HEAD"]]
+        for word, left, dots, right in words:
             if dots and not (left or right):
                 raise UsageError(f"{word!r} names no range", hint="A..B")
+            if dots == "..." and len(words) > 1:
+                raise UsageError(f"{text!r}: A...B stands alone")
+        for word, left, dots, right in words:
             if dots == "...":
-                if len(words) > 1:
-                    raise UsageError(f"{text!r}: A...B stands alone")
                 return Range((self.commit(left or "HEAD"), self.commit(right or "HEAD")), (), True)
             if dots:
                 exclude.append(self.commit(left or "HEAD"))
@@ -136,6 +136,13 @@ class Revisions:
 
     def load(self, commit_hex: str) -> Commit:
         return parse_commit(commit_hex, self._objects.read_commit(commit_hex))
+
+    def target(self, object_hex: str) -> str:
+        """What an id names once tags are followed: mostly a commit. An id without an object stays as it is."""
+        try:
+            return peeled(self._objects, object_hex, "", object_hex)
+        except NotFound:
+            return object_hex
 
     def peel(self, object_hex: str, rev: str = "") -> str:
         """The commit behind an id that may be a tag's. NotFound where it names something else."""

@@ -247,8 +247,8 @@ class Store:
         return {name.removeprefix(HEADS): value for name, value in self.refs.all(HEADS).items()}
 
     def tags(self) -> dict[str, str]:
-        """Name -> id of the commit that the tag names."""
-        return {n.removeprefix(TAGS): self.revisions.peel(v) for n, v in self.refs.all(TAGS).items()}
+        """Name -> id of what the tag names, mostly a commit."""
+        return {n.removeprefix(TAGS): self.revisions.target(v) for n, v in self.refs.all(TAGS).items()}
 
     def cases(self) -> dict[str, str]:
         """Repair cases: name -> id of the case commit."""
