@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rover_store.errors import StoreError, UsageError
 
 AUTHOR = "rover <rover@localhost>"
-_TRAILER = re.compile(r"^([A-Za-z][A-Za-z0-9-]*): (.*)$")
+TRAILER_LINE = re.compile(r"^([A-Za-z][A-Za-z0-9-]*): (.*)$")
 _PERSON = re.compile(r"^[^<>\n]+ <[^<>\n]*>$")
 
 
@@ -33,7 +33,7 @@ class Commit(NamedTuple):
         paragraphs = self.message.strip().split("\n\n")
         if len(paragraphs) < 2:
             return {}
-        matches = [_TRAILER.match(line) for line in paragraphs[-1].splitlines()]
+        matches = [TRAILER_LINE.match(line) for line in paragraphs[-1].splitlines()]
         return {m[1]: m[2] for m in matches if m} if all(matches) else {}
 
 

@@ -1,8 +1,8 @@
 """The index: history, contents and evidence in SQLite, for questions that git answers slowly.
 
 Git is the only truth. The index remembers which heads it shows; every question first brings it from there to
-where the refs are. A missing, foreign or garbage file is built again without a word; where nothing can be written,
-the index lives in memory for as long as the process.
+where the refs are, and is then answered from one state of it. A missing, foreign or garbage file is built again
+without a word; where nothing can be written, the index lives in memory for as long as the process.
 """
 
 from __future__ import annotations
@@ -11,25 +11,32 @@ import contextlib
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from rover_store import index_build
-from rover_store.errors import NotFound, StoreError
+from rover_store.errors import StoreError
 from rover_store.graph import Dependency
+from rover_store.index_build import Foreign, Source, meta
+from rover_store.index_rows import Trees
 from rover_store.index_tables import TABLES, VERSION
 from rover_store.layout import PackageEntry
+from rover_store.names import COMPONENTS
 from rover_store.objects import Objects
-from rover_store.refs import EVIDENCE, Refs
+from rover_store.refs import Refs
 
 if TYPE_CHECKING:
     from rover_store.store import Store
 
 T = TypeVar("T")
 _BUSY = ("locked", "busy")
-_CLOSED = ("readonly", "unable to open", "full")
+_CLOSED = ("readonly", "unable to open", "full", "disk I/O error")
+#: another process may be building the index of a large store
+_PATIENCE_S = 600.0
+_Place = tuple[int, int]
 
 
 class Index:
@@ -41,8 +48,23 @@ class Index:
         self._lock = threading.RLock()
         self._db: sqlite3.Connection | None = None
         self._pid = 0
+        self._place: _Place | None = None  # device and inode of the open file
         git = store.folder / "evidence.git"
-        self._evidence, self._evidence_refs = Objects(git), Refs(git)
+        self._source = Source(store, Objects(git), Refs(git))
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether it is built for this process alone, because its file cannot be written."""
+        return self._db is not None and self._place is None
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    @property
+    def trees(self) -> Trees:
+        """Trees of the packages, as the index compares them."""
+        return self._source.trees
 
     # --- bringing it up to date --------------------------------------------------------------------------
     def sync(self) -> None:
@@ -53,52 +75,52 @@ class Index:
         """Build everything again from the two repositories."""
         with self._lock:
             self._drop()
+            self._remove(None)
             self.sync()
 
-    def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
-        """Answer a question from an index that is up to date."""
+    def ask(self, question: Callable[[sqlite3.Connection], T], *, refs: bool = False) -> T:
+        """Answer a question from one state of an index that is up to date; `refs`: with branches and operations.
+
+        A question within a question is answered from the same state.
+        """
         with self._lock:
-            for attempt in range(3):
+            if self._db is not None and self._pid == os.getpid() and self._db.in_transaction:
+                return question(self._db)
+            failed, patience = 0, time.monotonic() + _PATIENCE_S
+            while True:
                 try:
                     db = self._open()
-                    self._catch_up(db)
-                    return question(db)
-                except sqlite3.DatabaseError as error:
+                    self._catch_up(db, refs)
+                    with _transaction(db, "DEFERRED"):
+                        return question(db)
+                except (sqlite3.DatabaseError, Foreign) as error:
                     text = str(error)
                     if any(word in text for word in _BUSY):
-                        raise StoreError(f"the index is busy: {text}", hint="another rover is writing") from None
-                    if attempt == 2:
-                        raise StoreError(f"the index cannot be built: {text}") from None
-                    self._drop(memory=any(word in text for word in _CLOSED))
-            raise AssertionError
-
-    def transaction(self, db: sqlite3.Connection) -> AbstractContextManager[None]:
-        """All or nothing, one writer at a time."""
-        return _transaction(db)
-
-    def shown_head(self, db: sqlite3.Connection) -> str | None:
-        return _meta(db, "head")
+                        if time.monotonic() > patience:
+                            raise StoreError(f"the index is busy: {text}", hint="another rover is writing") from None
+                        time.sleep(0.002)
+                        continue
+                    failed += 1
+                    if failed == 3:
+                        raise StoreError(f"the index cannot be built: {text}", hint="rover fsck") from None
+                    place = self._place
+                    self._drop()
+                    if any(word in text for word in _CLOSED):
+                        self._db, self._pid = self._copy(), os.getpid()
+                    else:
+                        self._remove(place)
 
     # --- questions ---------------------------------------------------------------------------------------
     def packages(self, pattern: str) -> list[PackageEntry]:
         """Packages of the current head whose name matches a glob."""
         pattern = pattern.replace("[!", "[^")
 
-        def question(db: sqlite3.Connection) -> list[PackageEntry]:
-            found = {
-                name: PackageEntry(name, tree, {})
-                for name, tree in db.execute(
-                    "SELECT name, tree FROM package WHERE name GLOB ? ORDER BY name", (pattern,)
-                )
-            }
-            sql = "SELECT package, name, version FROM node WHERE package GLOB ? AND package != ''"
-            rows = db.execute(sql, (pattern,))
-            for package, name, version in rows:
-                if package in found:
-                    found[package].components[name.rpartition("/")[2]] = version
-            return list(found.values())
-
-        return [p._replace(components=_in_order(p.components)) for p in self.ask(question)]
+        sql = f"SELECT name, tree, {', '.join(COMPONENTS)} FROM package WHERE name GLOB ? ORDER BY name"
+        rows = self.ask(lambda db: db.execute(sql, (pattern,)).fetchall())
+        return [
+            PackageEntry(name, tree, {c: v for c, v in zip(COMPONENTS, versions, strict=True) if v is not None})
+            for name, tree, *versions in rows
+        ]
 
     def graph(self) -> tuple[list[Dependency], dict[str, str]]:
         """Edges of the current head, and the present version of every node."""
@@ -143,91 +165,107 @@ class Index:
     # --- within ------------------------------------------------------------------------------------------
     def _open(self) -> sqlite3.Connection:
         if self._db is not None and self._pid == os.getpid():
-            return self._db
+            if self._place is None or _place(self._path) == self._place:
+                return self._db
+            self._drop()  # the file is gone, or another one took its place
         self._db = _connect(str(self._path))  # a forked child never uses its parent's connection
-        self._pid = os.getpid()
+        self._pid, self._place = os.getpid(), _place(self._path)
         return self._db
 
-    def _drop(self, *, memory: bool = False) -> None:
+    def _drop(self) -> None:
         if self._db is not None and self._pid == os.getpid():
             with contextlib.suppress(sqlite3.Error):
                 self._db.close()
-        self._db = None
-        if memory:
-            self._db, self._pid = _connect(":memory:"), os.getpid()
-            return
+        self._db = self._place = None
+
+    def _remove(self, place: _Place | None) -> None:
+        """Delete the file, unless another process has put a new one where `place` was."""
         with self._store.lock:
+            if place is not None and _place(self._path) not in (place, None):
+                return
             for suffix in ("", "-wal", "-shm", "-journal"):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(f"{self._path}{suffix}")
 
-    def _catch_up(self, db: sqlite3.Connection) -> None:
-        head, evidence = self._store.refs.head_id(), self._evidence_refs.get(EVIDENCE)
-        tables = db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'meta'").fetchone()[0]
-        if tables and _meta(db, "version") == VERSION and _shown(db) == (head, evidence):
-            return
-        with _transaction(db):
-            if not db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'meta'").fetchone()[0]:
-                for statement in filter(str.strip, TABLES.split(";")):
-                    db.execute(statement)
-                _set(db, "version", VERSION)
-            if _meta(db, "version") != VERSION:
-                raise sqlite3.DatabaseError("index of another version")
-            # the refs may have moved while the transaction was waited for; what is shown is read again inside it
-            self._show(db, self._store.refs.head_id())
-            self._show_evidence(db, self._evidence_refs.get(EVIDENCE))
-
-    def _show(self, db: sqlite3.Connection, head: str | None) -> None:
-        shown = _meta(db, "head")
-        if shown == head:
-            return
-        load, objects = self._store.revisions.load, self._store.objects
-        seq = index_build.add_history(db, objects, load, head) if head else None
-        row = db.execute("SELECT seq, tree FROM history WHERE id = ?", (shown,)).fetchone() if shown else None
-        if shown and row is None:
-            raise sqlite3.DatabaseError("the shown head is unknown")
-        index_build.show_head(db, seq, row[0] if row else None)
-        if seq is not None:
-            db.execute("UPDATE history SET shown = 1 WHERE seq = ?", (seq,))
-        index_build.show_contents(db, objects, row[1] if row else None, load(head).tree if head else None)
-        _set(db, "head", head)
-
-    def _show_evidence(self, db: sqlite3.Connection, head: str | None) -> None:
-        shown = _meta(db, "evidence")
-        if shown == head:
-            return
-        old, new = (self._evidence_tree(h) for h in (shown, head))
-        if shown and old is None:  # the evidence was pruned away under the index
-            db.execute("DELETE FROM rollout")
-            db.execute("DELETE FROM verdict")
-        index_build.show_evidence(db, self._evidence, old, new)
-        _set(db, "evidence", head)
-
-    def _evidence_tree(self, head: str | None) -> str | None:
-        if head is None:
-            return None
-        from rover_store.commits import parse_commit
-
+    def _copy(self) -> sqlite3.Connection:
+        """An index in memory: a copy of the file where that is whole and at rest, else an empty one."""
+        db = _connect(":memory:")
+        before = _at_rest(self._path)
+        if before is None:
+            return db
         try:
-            return parse_commit(head, self._evidence.read_commit(head)).tree
-        except NotFound:
-            return None
+            with contextlib.closing(
+                sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+            ) as file:
+                file.backup(db)
+            if _at_rest(self._path) == before and meta(db, "version") == VERSION:
+                return db
+        except (sqlite3.Error, ValueError):
+            pass
+        db.close()
+        return _connect(":memory:")
+
+    def _catch_up(self, db: sqlite3.Connection, refs: bool) -> None:
+        made = bool(db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'meta'").fetchone()[0])
+        if made and self._is_current(db, refs):
+            return
+        if not made:
+            db.execute("PRAGMA cache_size = -65536")
+        with _transaction(db, "IMMEDIATE"):
+            if not db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'meta'").fetchone()[0]:
+                _make(db)
+            if meta(db, "version") != VERSION:
+                raise Foreign("of another version")
+            # the refs may have moved while the transaction was waited for; what is shown is read again inside it
+            index_build.show(db, self._source)
+            if refs:
+                index_build.show_refs(db, self._source)
+        if not made and self._place is not None:
+            db.execute("PRAGMA cache_size = -8192")
+            _share(db)
+
+    def _is_current(self, db: sqlite3.Connection, refs: bool) -> bool:
+        rows = db.execute("SELECT key, value FROM meta")
+        said = dict(rows.fetchall())
+        shown = (said.get("head"), said.get("evidence"))
+        if said.get("version") != VERSION or shown != self._source.heads():
+            return False
+        return not refs or index_build.refs_are_shown(db, self._source)
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+    db = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     try:
-        db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
+        if db.execute("PRAGMA page_count").fetchone()[0]:
+            _share(db)
     except sqlite3.Error:
         db.close()
         raise
     return db
 
 
+def _share(db: sqlite3.Connection) -> None:
+    """Let readers go on beside a writer. An index that is being made is written straight into its file instead."""
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError as error:
+        if not any(word in str(error) for word in _BUSY):
+            raise
+
+
+def _make(db: sqlite3.Connection) -> None:
+    from rover_store.index_views import statements
+
+    for statement in (*filter(str.strip, TABLES.split(";")), *statements()):
+        db.execute(statement)
+    index_build.set_meta(db, "version", VERSION)
+
+
 @contextmanager
-def _transaction(db: sqlite3.Connection) -> Iterator[None]:
-    db.execute("BEGIN IMMEDIATE")
+def _transaction(db: sqlite3.Connection, kind: str) -> Iterator[None]:
+    """All or nothing."""
+    db.execute(f"BEGIN {kind}")
     try:
         yield
     except BaseException:
@@ -237,26 +275,29 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
     db.execute("COMMIT")
 
 
-def _meta(db: sqlite3.Connection, key: str) -> str | None:
-    row = db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-    return None if row is None else str(row[0])
+def _place(path: Path) -> _Place | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
-def _shown(db: sqlite3.Connection) -> tuple[str | None, str | None]:
-    return _meta(db, "head"), _meta(db, "evidence")
-
-
-def _set(db: sqlite3.Connection, key: str, value: str | None) -> None:
-    db.execute("DELETE FROM meta WHERE key = ?", (key,))
-    if value is not None:
-        db.execute("INSERT INTO meta VALUES (?, ?)", (key, value))
+def _at_rest(path: Path) -> tuple[int, int, int] | None:
+    """What tells one state of an index file from another; None where it is no file or is being written."""
+    try:
+        found = os.stat(path)
+        if path.is_symlink() or not path.is_file():
+            return None
+        with contextlib.suppress(FileNotFoundError):
+            if os.stat(f"{path}-wal").st_size or os.stat(f"{path}-journal").st_size:
+                return None
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _where(wanted: Mapping[str, str]) -> tuple[str, list[str]]:
     if not wanted:
         return "", []
     return " WHERE " + " AND ".join(f"{column} = ?" for column in wanted), list(wanted.values())
-
-
-def _in_order(components: dict[str, str]) -> dict[str, str]:
-    return {c: components[c] for c in ("context", "task", "harness", "verifier") if c in components}

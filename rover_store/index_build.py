@@ -1,25 +1,141 @@
-"""Bringing the index up to a head: history by walking from the commits it knows, contents by tree difference.
+"""Bringing the index up to where the refs are: history by walking from the commits it knows, contents and evidence
+by tree difference, refs and operations by comparison.
 
-Everything comes from git. A caller holds one SQLite transaction around each call.
+Everything comes from git. A caller holds one transaction around each call. `Rows` is a database that takes SQL with
+`?` for values: SQLite itself, or any other through `mirror`. What is written here is plain SQL that both understand.
 """
 
 from __future__ import annotations
 
-import json
-import sqlite3
-from collections.abc import Callable
-from typing import Any
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
-from rover_store import layout
+from rover_store import index_rows, layout
 from rover_store.commits import Commit
-from rover_store.errors import StoreError
-from rover_store.graph import Dependency, node
+from rover_store.errors import NotFound, StoreError
+from rover_store.graph import Dependency
+from rover_store.index_rows import Row, Trees, edges_of
 from rover_store.objects import Objects
+from rover_store.refs import CASES, EVIDENCE, HEADS, OPS, SEALED, TAGS
+
+if TYPE_CHECKING:
+    from rover_store.refs import Refs
+    from rover_store.store import Store
 
 Load = Callable[[str], Commit]
+_CHUNK = 1000
+#: commits that a walk keeps parsed until their turn comes; of the others only the ids of their parents
+_HELD = 20_000
+_BROKEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
-def add_history(db: sqlite3.Connection, objects: Objects, load: Load, head: str) -> int:
+class Answer(Protocol):
+    """What a query gives."""
+
+    def fetchone(self) -> Any: ...
+
+    def fetchall(self) -> Any: ...
+
+
+class Rows(Protocol):
+    """A database."""
+
+    def execute(self, sql: str, values: Sequence[Any] = (), /) -> Any: ...
+
+    def executemany(self, sql: str, rows: Any, /) -> Any: ...
+
+
+class Foreign(Exception):
+    """What is shown is not of this repository, or no longer there: the index must be built anew."""
+
+
+class Source:
+    """The two repositories that an index is built from."""
+
+    def __init__(self, store: Store, evidence: Objects, evidence_refs: Refs) -> None:
+        self.store = store
+        self.objects = store.objects
+        self.trees = Trees(store.objects)
+        self.evidence = evidence
+        self.evidence_trees = Trees(evidence)
+        self._evidence_refs = evidence_refs
+
+    def load(self, commit: str) -> Commit:
+        return self.store.revisions.load(commit)
+
+    def heads(self) -> tuple[str | None, str | None]:
+        """Commit of HEAD, and of the evidence."""
+        return self.store.refs.head_id(), self._evidence_refs.get(EVIDENCE)
+
+    def refs(self) -> list[tuple[str, str, str, str]]:
+        """(kind, name, full name, id) of the branches, tags and cases."""
+        kinds = (("branch", HEADS), ("tag", TAGS), ("case", CASES))
+        found = [(kind, prefix, self.store.refs.all(prefix)) for kind, prefix in kinds]
+        return [(k, name.removeprefix(p), name, value) for k, p, all_ in found for name, value in sorted(all_.items())]
+
+
+# --- all of it -------------------------------------------------------------------------------------------
+def show(db: Rows, source: Source) -> None:
+    """Show what HEAD and the evidence are now. Foreign if what is shown cannot be followed."""
+    head, evidence = source.heads()
+    _show_head(db, source, head)
+    _show_evidence(db, source, evidence)
+
+
+def show_refs(db: Rows, source: Source) -> None:
+    """Show branches, tags, cases and the operation log as they are now."""
+    found = source.refs()
+    current = source.store.refs.head()
+    seen = hashlib.sha256(repr((current, found)).encode()).hexdigest()
+    if meta(db, "refs") != seen:
+        db.execute("DELETE FROM ref")
+        peel = source.store.revisions.peel
+        rows = []
+        for kind, name, full, value in found:
+            try:
+                rows.append((kind, name, peel(value), full == current))
+            except (NotFound, StoreError):
+                continue  # a ref that names no commit: fsck tells
+        insert(db, "ref", rows)
+        set_meta(db, "refs", seen)
+    last = source.store.refs.get(OPS)
+    if meta(db, "operations") != last:
+        _show_operations(db, source.store)
+        set_meta(db, "operations", last)
+
+
+def refs_are_shown(db: Rows, source: Source) -> bool:
+    seen = hashlib.sha256(repr((source.store.refs.head(), source.refs())).encode()).hexdigest()
+    return meta(db, "refs") == seen and meta(db, "operations") == source.store.refs.get(OPS)
+
+
+def _show_head(db: Rows, source: Source, head: str | None) -> None:
+    shown = meta(db, "head")
+    if shown == head:
+        return
+    if shown is not None and not source.objects.exists(shown):
+        raise Foreign
+    row = db.execute("SELECT seq, tree FROM history WHERE id = ?", (shown,)).fetchone() if shown else None
+    if shown and row is None:
+        raise Foreign
+    first = db.execute("SELECT count(*) FROM history").fetchone()[0] == 0
+    seq = add_history(db, source.trees, source.load, head, shown=first) if head else None
+    if not first:
+        _mark(db, seq, row[0] if row else None)
+    if seq is not None:
+        db.execute("UPDATE history SET shown = ? WHERE seq = ?", (True, seq))
+    try:
+        show_contents(db, source.trees, row[1] if row else None, source.load(head).tree if head else None)
+    except NotFound:
+        if shown is None:
+            raise
+        raise Foreign from None  # the tree that was shown is pruned away
+    set_meta(db, "head", head)
+
+
+# --- history ---------------------------------------------------------------------------------------------
+def add_history(db: Rows, trees: Trees, load: Load, head: str, *, shown: bool = False) -> int:
     """Add a commit and all its ancestors that are missing, parents first. Returns the commit's number."""
     known: dict[str, int] = {}
 
@@ -31,118 +147,109 @@ def add_history(db: sqlite3.Connection, objects: Objects, load: Load, head: str)
             known[commit] = row[0]
         return known[commit]
 
+    found = number(head)
+    if found is not None:
+        return found
     last = db.execute("SELECT coalesce(max(seq), 0) FROM history").fetchone()[0]
+    batch = _Batch(db)
+    for here in _missing(head, number, known, load):
+        last += 1
+        known[here.id] = last
+        batch.add("history", [index_rows.commit_row(last, here, shown)])
+        batch.add("parent", [(last, i, known[p]) for i, p in enumerate(here.parents)])
+        batch.add("trailer", index_rows.trailer_rows(last, here.message))
+        before = load(here.parents[0]).tree if here.parents else None
+        if before != here.tree:
+            batch.add("change", ((last, *c) for c in index_rows.node_changes(trees, before, here.tree)))
+    batch.flush()
+    return last
+
+
+def _missing(head: str, number: Callable[[str], int | None], known: dict[str, int], load: Load) -> Iterator[Commit]:
+    """The commits that `number` does not know, each after its parents; the caller enters them into `known`."""
+    held: dict[str, Commit] = {}
+
+    def commit(name: str) -> Commit:
+        found = held.get(name) or load(name)
+        if len(held) < _HELD:
+            held[name] = found
+        return found
+
+    absent = {head}
     waiting = [head]
     while waiting:
         here = waiting[-1]
-        if number(here) is not None:
+        if here in known:
             waiting.pop()
             continue
-        commit = load(here)
-        missing = [p for p in commit.parents if number(p) is None]
+        found = commit(here)
+        missing = [p for p in found.parents if p not in known and (p in absent or number(p) is None)]
         if missing:
+            absent.update(missing)
             waiting += reversed(missing)
             continue
         waiting.pop()
-        last += 1
-        known[here] = last
-        row = (last, here, commit.tree, commit.author, commit.time, commit.message, 0)
-        db.execute("INSERT INTO history VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-        parents = [(last, i, known[p]) for i, p in enumerate(commit.parents)]
-        db.executemany("INSERT INTO parent VALUES (?, ?, ?)", parents)
-        before = load(commit.parents[0]).tree if commit.parents else None
-        changes = [(last, *change) for change in node_changes(objects, before, commit.tree)]
-        db.executemany("INSERT INTO change VALUES (?, ?, ?, ?, ?)", changes)
-    found = number(head)
-    assert found is not None
-    return found
+        yield found
+        held.pop(here, None)
 
 
-def node_changes(
-    objects: Objects, old: str | None, new: str | None
-) -> list[tuple[str, str, str | None, str | None]]:
-    """(node, package, old, new) of every package, component and resource that differs between two trees."""
-    out: list[tuple[str, str, str | None, str | None]] = []
-    for package in layout.changed_packages(objects, old, new):
-        out.append((package.name, package.name, package.old, package.new))
-        for c in layout.changed_components(objects, package.old, package.new):
-            out.append((f"{package.name}/{c.name}", package.name, c.old, c.new))
-    out += [(f"resources/{r.name}", "", r.old, r.new) for r in layout.changed_resources(objects, old, new)]
-    return out
-
-
-def show_head(db: sqlite3.Connection, seq: int | None, old: int | None) -> None:
-    """Mark the commits that are ancestors of the shown head."""
+def _mark(db: Rows, seq: int | None, old: int | None) -> None:
+    """Mark the commits that are ancestors of the shown head, and those only."""
     if seq is None:
-        db.execute("UPDATE history SET shown = 0 WHERE shown")
+        db.execute("UPDATE history SET shown = ? WHERE shown = ?", (False, True))
         return
     fresh, waiting, forward = {seq}, [seq], old is None
+    sql = "SELECT p.parent, h.shown FROM parent p JOIN history h ON h.seq = p.parent WHERE p.child = ?"
     while waiting:
-        here = waiting.pop()
-        for (parent,) in db.execute("SELECT parent FROM parent WHERE child = ?", (here,)).fetchall():
-            if parent == old:
-                forward = True
-            shown = db.execute("SELECT shown FROM history WHERE seq = ?", (parent,)).fetchone()[0]
+        for parent, shown in db.execute(sql, (waiting.pop(),)).fetchall():
+            forward = forward or parent == old
             if not shown and parent not in fresh:
                 fresh.add(parent)
                 waiting.append(parent)
     if forward:
-        db.executemany("UPDATE history SET shown = 1 WHERE seq = ?", [(s,) for s in fresh])
+        db.executemany("UPDATE history SET shown = ? WHERE seq = ?", [(True, s) for s in sorted(fresh)])
         return
-    db.execute("UPDATE history SET shown = 0 WHERE shown")
+    db.execute("UPDATE history SET shown = ? WHERE shown = ?", (False, True))
     db.execute(
-        """WITH RECURSIVE up(seq) AS (VALUES (?) UNION SELECT parent FROM parent JOIN up ON child = up.seq)
-        UPDATE history SET shown = 1 WHERE seq IN up""",
-        (seq,),
+        """WITH RECURSIVE up(seq) AS (SELECT seq FROM history WHERE seq = ?
+        UNION SELECT parent FROM parent JOIN up ON child = up.seq)
+        UPDATE history SET shown = ? WHERE seq IN (SELECT seq FROM up)""",
+        (seq, True),
     )
 
 
-def show_contents(db: sqlite3.Connection, objects: Objects, old: str | None, new: str | None) -> None:
-    """Move packages, nodes and edges from the tree of one head to that of another."""
-    changes = layout.changed_packages(objects, old, new)
-    gone = [(c.name,) for c in changes]
-    for table, column in (("package", "name"), ("node", "package"), ("edge", "package")):
-        db.executemany(f"DELETE FROM {table} WHERE {column} = ?", gone)
-    for change in changes:
-        if change.new is not None:
-            _insert_package(db, objects, change.name, change.new)
-    for resource in layout.changed_resources(objects, old, new):
-        name = f"resources/{resource.name}"
-        db.execute("DELETE FROM node WHERE name = ?", (name,))
-        if resource.new is not None:
-            db.execute("INSERT INTO node VALUES (?, '', ?)", (name, resource.new))
-
-
-def _insert_package(db: sqlite3.Connection, objects: Objects, name: str, tree: str) -> None:
-    record = package_json(objects, tree)
-    texts = [record[k] if isinstance(record.get(k), str) else "" for k in ("title", "family", "workspace")]
-    db.execute("INSERT INTO package VALUES (?, ?, ?, ?, ?)", (name, tree, *texts))
-    components = layout.entry(objects, name, tree).components
-    db.executemany("INSERT INTO node VALUES (?, ?, ?)", [(f"{name}/{c}", name, t) for c, t in components.items()])
-    rows = [(*edge, name) for edge in edges_of(name, record)]
-    db.executemany("INSERT OR REPLACE INTO edge VALUES (?, ?, ?, ?)", rows)
+# --- contents --------------------------------------------------------------------------------------------
+def show_contents(db: Rows, trees: Trees, old: str | None, new: str | None) -> None:
+    """Move packages, resources, nodes and edges from the tree of one head to that of another."""
+    objects = trees.objects
+    changes = trees.packages(old, new)
+    for at in range(0, len(changes), _CHUNK):
+        part = changes[at : at + _CHUNK]
+        gone = part if old is not None else []
+        db_delete(db, "package", "name", [(c.name,) for c in gone])
+        # a range of the key: what lies below NAME/
+        ranges = [(f"{c.name}/", f"{c.name}0") for c in gone]
+        for table, column in (("node", "name"), ("edge", "source")):
+            if ranges:
+                db.executemany(f"DELETE FROM {table} WHERE {column} > ? AND {column} < ?", ranges)
+        rows = [index_rows.package_rows(objects, c.name, c.new) for c in part if c.new is not None]
+        insert(db, "package", [row for row, _, _ in rows])
+        insert(db, "node", [n for _, nodes, _ in rows for n in nodes])
+        insert(db, "edge", [e for _, _, edges in rows for e in edges])
+    resources = trees.resources(old, new)
+    for at in range(0, len(resources), _CHUNK):
+        part = resources[at : at + _CHUNK]
+        gone = part if old is not None else []
+        db_delete(db, "resource", "name", [(r.name,) for r in gone])
+        db_delete(db, "node", "name", [(f"resources/{r.name}",) for r in gone])
+        there = [(r.name, r.new) for r in part if r.new is not None]
+        insert(db, "resource", [index_rows.resource_row(objects, name, tree) for name, tree in there])
+        insert(db, "node", [(f"resources/{name}", "", tree) for name, tree in there])
 
 
 def package_json(objects: Objects, tree: str) -> dict[str, Any]:
     """package.json as it is; empty where it is missing or no object: fsck tells, listing goes on."""
-    item = objects.list_tree(tree).get("package.json")
-    try:
-        value = json.loads(objects.read(item.id)) if item is not None else {}
-    except (ValueError, RecursionError, StoreError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def edges_of(name: str, record: dict[str, Any]) -> list[Dependency]:
-    """Edges of a package.json with full names at both ends; what is no edge is left out."""
-    out = []
-    rows = record.get("edges")
-    for row in rows if isinstance(rows, list) else ():
-        values = [row.get(k) if isinstance(row, dict) else None for k in ("source", "target", "version")]
-        if all(isinstance(v, str) for v in values):
-            source, target, version = (str(v) for v in values)
-            out.append(Dependency(node(name, source), node(name, target), version))
-    return out
+    return index_rows.record(objects, tree, "package.json")
 
 
 def graph_of(objects: Objects, root: str) -> tuple[list[Dependency], dict[str, str]]:
@@ -155,41 +262,144 @@ def graph_of(objects: Objects, root: str) -> tuple[list[Dependency], dict[str, s
     return sorted(edges), present
 
 
-def show_evidence(db: sqlite3.Connection, objects: Objects, old: str | None, new: str | None) -> None:
-    """Move rollouts and verdicts from one evidence tree to another."""
-    sides = [_rollouts(objects, root) for root in (old, new)]
-    pairs: list[tuple[str | None, str | None]] = [(sides[0], sides[1])]
+# --- evidence --------------------------------------------------------------------------------------------
+def _show_evidence(db: Rows, source: Source, head: str | None) -> None:
+    shown = meta(db, "evidence")
+    if shown == head:
+        return
+    old, new = (_evidence_tree(source.evidence, h) for h in (shown, head))
+    if shown and old is None:  # the evidence was pruned away under the index
+        for table in ("rollout", "verdict", "score"):
+            db.execute(f"DELETE FROM {table}")
+    trees = source.evidence_trees
+    pairs = [side for side in trees.unequal(old, new) if side.name == "rollouts"]
     for _ in range(3):
-        pairs = [(c.old, c.new) for a, b in pairs for c in layout.unequal(objects, a, b)]
-    for a, b in pairs:
-        for rollout in layout.unequal(objects, a, b):
-            _show_rollout(db, objects, rollout.name, rollout.new)
+        pairs = [side for pair in pairs for side in trees.unequal(pair.old, pair.new)]
+    batch = _Batch(db)
+    for pair in sorted(pairs):
+        for rollout in sorted(trees.unequal(pair.old, pair.new)):
+            _show_rollout(batch, source.evidence, *rollout)
+    batch.flush()
+    set_meta(db, "evidence", head)
 
 
-def _show_rollout(db: sqlite3.Connection, objects: Objects, name: str, tree: str | None) -> None:
-    db.execute("DELETE FROM rollout WHERE id = ?", (name,))
-    db.execute("DELETE FROM verdict WHERE rollout = ?", (name,))
-    if tree is None:
-        return
-    level = objects.list_tree(tree)
-    if "trajectory.json" not in level:
-        return
-    record = json.loads(objects.read(level["trajectory.json"].id))
-    key = record["key"]
-    row = (
-        name, record["package"], key["context"], key["task"], key["harness"], key["policy"], key["seed"],
-        record.get("end", "completed"),
-    )  # fmt: skip
-    db.execute("INSERT INTO rollout VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-    if "verdicts" in level:
-        for file, item in objects.list_tree(level["verdicts"].id).items():
-            verdict = json.loads(objects.read(item.id))
-            row2 = (name, file.removesuffix(".json"), verdict["outcome"], verdict.get("score"))
-            db.execute("INSERT INTO verdict VALUES (?, ?, ?, ?)", row2)
+def _show_rollout(batch: _Batch, objects: Objects, name: str, old: str | None, new: str | None) -> None:
+    """Rows of one rollout: its record where that differs, and the verdicts that came or went."""
+    before, after = (objects.list_tree(tree) if tree else {} for tree in (old, new))
+    was, now = before.get("trajectory.json"), after.get("trajectory.json")
+    if was != now:
+        if was is not None:
+            batch.delete("rollout", "id", name)
+        if now is not None:
+            try:
+                batch.add("rollout", [index_rows.rollout_row(name, objects.read(now.id))])
+            except _BROKEN:
+                pass  # fsck tells
+    sides = [objects.list_tree(level["verdicts"].id) if "verdicts" in level else {} for level in (before, after)]
+    for file in sorted(sides[0].keys() | sides[1].keys()):
+        if sides[0].get(file) == sides[1].get(file):
+            continue
+        verifier = index_rows.word(file.removesuffix(".json"))
+        if file in sides[0]:
+            batch.delete_verdict(name, verifier)
+        if file in sides[1]:
+            try:
+                row, scores = index_rows.verdict_rows(name, verifier, objects.read(sides[1][file].id))
+            except _BROKEN:
+                continue
+            batch.add("verdict", [row])
+            batch.add("score", scores)
 
 
-def _rollouts(objects: Objects, root: str | None) -> str | None:
-    item = objects.list_tree(root).get("rollouts") if root else None
-    return item.id if item is not None else None
+def _evidence_tree(objects: Objects, head: str | None) -> str | None:
+    from rover_store.commits import parse_commit
+
+    if head is None:
+        return None
+    try:
+        tree = parse_commit(head, objects.read_commit(head)).tree
+        objects.list_tree(tree)
+    except NotFound:
+        return None
+    return tree
 
 
+# --- operations ------------------------------------------------------------------------------------------
+def _show_operations(db: Rows, store: Store) -> None:
+    """Add the operations since the newest that is known; those that are no longer in the log go."""
+    from rover_store.oplog import operations
+
+    fresh = []
+    known = 0
+    for operation in operations(store):
+        row = db.execute("SELECT number FROM operation WHERE id = ?", (operation.id,)).fetchone()
+        if row is not None:
+            known = row[0]
+            break
+        fresh.append(operation)
+    db.execute("DELETE FROM operation WHERE number > ?", (known,))
+    db.execute("DELETE FROM move WHERE operation > ?", (known,))
+    batch = _Batch(db)
+    for number, op in enumerate(reversed(fresh), known + 1):
+        command = index_rows.word(op.command)
+        batch.add("operation", [(number, op.id, command, index_rows.whole(op.time) or 0, index_rows.date(op.time))])
+        moves = {m.ref: m for m in op.moves if not m.ref.startswith(SEALED)}
+        batch.add("move", [(number, *map(_text, m)) for m in moves.values()])
+    batch.flush()
+
+
+def _text(value: str | None) -> str | None:
+    return None if value is None else index_rows.word(value)
+
+
+# --- rows ------------------------------------------------------------------------------------------------
+class _Batch:
+    """Rows for several tables, handed over in large lists so that memory stays flat."""
+
+    def __init__(self, db: Rows) -> None:
+        self._db = db
+        self._rows: dict[str, list[Row]] = {}
+
+    def add(self, table: str, rows: Iterable[Row]) -> None:
+        held = self._rows.setdefault(table, [])
+        for row in rows:
+            held.append(row)
+            if len(held) >= _CHUNK:
+                insert(self._db, table, held)
+                held.clear()
+
+    def delete(self, table: str, column: str, value: str) -> None:
+        """At once: nothing that is held has this key."""
+        db_delete(self._db, table, column, [(value,)])
+
+    def delete_verdict(self, rollout: str, verifier: str) -> None:
+        for table in ("verdict", "score"):
+            self._db.execute(f"DELETE FROM {table} WHERE rollout = ? AND verifier = ?", (rollout, verifier))
+
+    def flush(self) -> None:
+        for table, rows in self._rows.items():
+            insert(self._db, table, rows)
+        self._rows.clear()
+
+
+def insert(db: Rows, table: str, rows: Sequence[Row]) -> None:
+    """Rows in the order of the table's columns."""
+    if rows:
+        db.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
+
+
+def db_delete(db: Rows, table: str, column: str, values: Sequence[Row]) -> None:
+    if values:
+        db.executemany(f"DELETE FROM {table} WHERE {column} = ?", values)
+
+
+def meta(db: Rows, key: str) -> str | None:
+    """What the index remembers about itself."""
+    row = db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def set_meta(db: Rows, key: str, value: str | None) -> None:
+    db.execute("DELETE FROM meta WHERE key = ?", (key,))
+    if value is not None:
+        db.execute("INSERT INTO meta VALUES (?, ?)", (key, value))

@@ -119,15 +119,13 @@ class Store:
         """Commits of a revision, the newest first; those that touch a package (glob), its component, a resource."""
         from rover_store.log import Filter, log
 
-        if rev == "HEAD" and self.refs.head_id() is None:
-            return iter(())
         node = package
         if component is not None:
             node = f"{package or '*'}/{component}"
         if resource is not None:
             node = f"resources/{resource}"
-        wanted = Filter(node, since, until)
-        return log(self.index, self.objects, self.revisions, self.resolve(rev), wanted, limit)
+        wanted = Filter((node,) if node is not None else (), since=since, until=until)
+        return log(self, rev, wanted, limit)
 
     def commit(self, rev: str = "HEAD") -> Commit:
         """A commit with its tree, parents, author, time, message and trailers."""
