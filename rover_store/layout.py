@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from rover_store.names import COMPONENTS, RESOURCE_KINDS
 from rover_store.objects import Objects
 from rover_store.trees import Level
+
+
+class Trees(Protocol):
+    """Where trees are read: a repository's objects, or a transaction that has written some."""
+
+    def list_tree(self, tree: str, /) -> Level: ...
 
 
 class PackageEntry(NamedTuple):
@@ -44,7 +50,7 @@ def package_places(objects: Objects, root: str) -> Iterator[tuple[str, str, str]
                 yield f"{path}/{name}", name, item.id
 
 
-def entry(objects: Objects, name: str, tree: str) -> PackageEntry:
+def entry(objects: Trees, name: str, tree: str) -> PackageEntry:
     level = objects.list_tree(tree)
     return PackageEntry(name, tree, {c: level[c].id for c in COMPONENTS if c in level and level[c].is_folder})
 
@@ -72,7 +78,7 @@ class TreeChange(NamedTuple):
     new: str | None
 
 
-def changed_packages(objects: Objects, old: str | None, new: str | None) -> list[TreeChange]:
+def changed_packages(objects: Trees, old: str | None, new: str | None) -> list[TreeChange]:
     """Packages that differ between the trees of two revisions, sorted. Equal folders are not opened."""
     sides = [_below(objects, root, "packages") for root in (old, new)]
     pairs = [(sides[0], sides[1])]
@@ -81,7 +87,7 @@ def changed_packages(objects: Objects, old: str | None, new: str | None) -> list
     return sorted(TreeChange(name, o, n) for a, b in pairs for name, o, n in unequal(objects, a, b))
 
 
-def changed_resources(objects: Objects, old: str | None, new: str | None) -> list[TreeChange]:
+def changed_resources(objects: Trees, old: str | None, new: str | None) -> list[TreeChange]:
     """Resources that differ between the trees of two revisions, sorted."""
     sides = [_below(objects, root, "resources") for root in (old, new)]
     out = []
@@ -90,7 +96,7 @@ def changed_resources(objects: Objects, old: str | None, new: str | None) -> lis
     return sorted(out)
 
 
-def changed_components(objects: Objects, old: str | None, new: str | None) -> list[TreeChange]:
+def changed_components(objects: Trees, old: str | None, new: str | None) -> list[TreeChange]:
     """Components that differ between two versions of a package, in the order C, T, H, V."""
     sides = [entry(objects, "", tree).components if tree else {} for tree in (old, new)]
     return [
@@ -98,12 +104,12 @@ def changed_components(objects: Objects, old: str | None, new: str | None) -> li
     ]
 
 
-def _below(objects: Objects, root: str | None, name: str) -> str | None:
+def _below(objects: Trees, root: str | None, name: str) -> str | None:
     item = objects.list_tree(root).get(name) if root else None
     return item.id if item is not None and item.is_folder else None
 
 
-def unequal(objects: Objects, old: str | None, new: str | None) -> list[TreeChange]:
+def unequal(objects: Trees, old: str | None, new: str | None) -> list[TreeChange]:
     """Folders below two trees that differ, one level deep."""
     if old == new:
         return []
