@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rover_store import index_rows, layout
@@ -150,7 +151,7 @@ def add_history(db: Rows, trees: Trees, load: Load, head: str, *, shown: bool = 
     found = number(head)
     if found is not None:
         return found
-    last = db.execute("SELECT coalesce(max(seq), 0) FROM history").fetchone()[0]
+    last: int = db.execute("SELECT coalesce(max(seq), 0) FROM history").fetchone()[0]
     batch = _Batch(db)
     for here in _missing(head, number, known, load):
         last += 1
@@ -291,10 +292,8 @@ def _show_rollout(batch: _Batch, objects: Objects, name: str, old: str | None, n
         if was is not None:
             batch.delete("rollout", "id", name)
         if now is not None:
-            try:
+            with suppress(*_BROKEN):  # fsck tells
                 batch.add("rollout", [index_rows.rollout_row(name, objects.read(now.id))])
-            except _BROKEN:
-                pass  # fsck tells
     sides = [objects.list_tree(level["verdicts"].id) if "verdicts" in level else {} for level in (before, after)]
     for file in sorted(sides[0].keys() | sides[1].keys()):
         if sides[0].get(file) == sides[1].get(file):

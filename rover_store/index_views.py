@@ -228,8 +228,8 @@ _EVIDENCE = {
             "reason": "why",
             "present": "whether HEAD has these versions of C, T, H and V",
         },
-        """SELECT v.rollout AS rollout_id, r.package, p.family, r.policy, r.seed, v.verifier, v.outcome, v.score, v.gate,
-        v.reason, (p.name IS NOT NULL AND p.context = r.context AND p.task = r.task AND p.harness = r.harness
+        """SELECT v.rollout AS rollout_id, r.package, p.family, r.policy, r.seed, v.verifier, v.outcome, v.score,
+        v.gate, v.reason, (p.name IS NOT NULL AND p.context = r.context AND p.task = r.task AND p.harness = r.harness
         AND p.verifier = v.verifier) AS present
         FROM verdict v LEFT JOIN rollout r ON r.id = v.rollout LEFT JOIN package p ON p.name = r.package""",
     ),
@@ -248,8 +248,8 @@ _EVIDENCE = {
             "status": "scored or error",
             "reason": "why",
         },
-        """SELECT s.rollout AS rollout_id, s.verifier, r.package, r.policy, s.criterion, s.requirement, s.score, s.weight,
-        s.critical, s.status, s.reason FROM score s LEFT JOIN rollout r ON r.id = s.rollout""",
+        """SELECT s.rollout AS rollout_id, s.verifier, r.package, r.policy, s.criterion, s.requirement, s.score,
+        s.weight, s.critical, s.status, s.reason FROM score s LEFT JOIN rollout r ON r.id = s.rollout""",
     ),
 }
 

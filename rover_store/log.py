@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Change", "Filter", "LogEntry", "log"]
 
 _PAGE = 200
+_ALL = Filter()
 
 
 class Change(NamedTuple):
@@ -55,7 +56,7 @@ class LogEntry(NamedTuple):
         return self.message.partition("\n")[0]
 
 
-def log(store: Store, rev: str = "HEAD", wanted: Filter = Filter(), limit: int | None = None) -> Iterator[LogEntry]:
+def log(store: Store, rev: str = "HEAD", wanted: Filter = _ALL, limit: int | None = None) -> Iterator[LogEntry]:
     """Commits of a revision, of `A..B`, `A...B` or several of them, children before parents.
 
     NotFound and Ambiguous for what a revision does not name, UsageError for a pattern that is none.

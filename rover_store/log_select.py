@@ -138,7 +138,7 @@ def differs(store: Store, selected: list[Selected], entry: LogEntry) -> bool:
     for s in selected:
         if s.node is None:
             parent = store.revisions.load(entry.parents[0]).tree if entry.parents else None
-            pairs = [(parent, entry.tree)]
+            pairs: list[tuple[str | None, str | None]] = [(parent, entry.tree)]
         else:
             pairs = [(c.old, c.new) for c in entry.changes if _fits(s.node, c.node)]
         for pair in pairs:
@@ -199,10 +199,7 @@ def _matches(pattern: str, text: str) -> bool:
 def ids(store: Store, start: Range, wanted: Filter, selected: list[Selected]) -> list[str]:
     """All commits of a range that may fit, in the order of the log."""
     indexed(store, start)
-    if wanted.first_parent:
-        found = _first_parents(store, start)
-    else:
-        found = list(ancestry.commits(store, start))
+    found = _first_parents(store, start) if wanted.first_parent else list(ancestry.commits(store, start))
     if selected and not any(s.node is None for s in selected):
         def touched(db: sqlite3.Connection) -> set[str]:
             parts = [_match(db, s) for s in selected]
@@ -250,7 +247,7 @@ def _followed(store: Store, start: Range, s: Selected) -> list[Selected]:
     inside = set(ancestry.commits(store, start._replace(exclude=(), symmetric=False)))
     name, slash, component = s.node.partition("/")
     before: str | None = None
-    out = []
+    out: list[Selected] = []
     while True:
         here = Selected(f"{name}{slash}{component}", s.rest, None, before)
         found = store.index.ask(lambda db, n=name, b=before: _renamed(db, inside, n, b))  # type: ignore[misc]

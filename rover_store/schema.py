@@ -233,5 +233,6 @@ class Move(SQLModel, table=True):
 
 
 TABLES: tuple[type[SQLModel], ...] = (
-    Meta, History, Parent, Trailer, Change, Package, Resource, Node, Edge, Rollout, Verdict, Score, Ref, Operation, Move,
+    Meta, History, Parent, Trailer, Change, Package, Resource, Node, Edge, Rollout, Verdict, Score, Ref, Operation,
+    Move,
 )  # fmt: skip
