@@ -6,6 +6,7 @@ Where two ids differ, something is always named: a file or a mode.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Any, Literal, NamedTuple
 
@@ -74,30 +75,43 @@ class Diff(NamedTuple):
 
 def diff(objects: Objects, old: str, new: str, pattern: str = "*", *, ids: tuple[str, str] | None = None) -> Diff:
     """Difference of the trees of two revisions; packages narrowed by a glob on their names."""
-    packages = [
-        PackageDiff(c.name, _status(c.old, c.new), c.old, c.new, package_diff(objects, c.old, c.new))
-        for c in layout.changed_packages(objects, old, new)
-        if fnmatchcase(c.name, pattern)
-    ]
+    packages = tuple(packages_diff(objects, old, new, pattern))
     if pattern != "*":
-        return Diff(*(ids or (old, new)), tuple(packages), (), ())
-    resources = [
-        ResourceDiff(c.name, _status(c.old, c.new), c.old, c.new, files_diff(objects, c.old, c.new))
-        for c in layout.changed_resources(objects, old, new)
-    ]
-    other = files_diff(objects, old, new, skip=("packages", "resources"))
-    return Diff(*(ids or (old, new)), tuple(packages), tuple(resources), other)
+        return Diff(*(ids or (old, new)), packages, (), ())
+    resources = tuple(resources_diff(objects, old, new))
+    return Diff(*(ids or (old, new)), packages, resources, other_files(objects, old, new))
+
+
+def packages_diff(objects: Objects, old: str | None, new: str | None, pattern: str = "*") -> Iterator[PackageDiff]:
+    """Packages that differ, one after the other: a diff of a whole suite never has to lie in memory."""
+    for c in layout.changed_packages(objects, old, new):
+        if fnmatchcase(c.name, pattern):
+            yield one_package(objects, c.name, c.old, c.new)
+
+
+def one_package(objects: Objects, name: str, old: str | None, new: str | None) -> PackageDiff:
+    """Difference of two trees of packages, whichever revisions they are from."""
+    return PackageDiff(name, _status(old, new), old, new, package_diff(objects, old, new))
+
+
+def resources_diff(objects: Objects, old: str | None, new: str | None) -> Iterator[ResourceDiff]:
+    """Resources that differ, one after the other."""
+    for c in layout.changed_resources(objects, old, new):
+        yield ResourceDiff(c.name, _status(c.old, c.new), c.old, c.new, files_diff(objects, c.old, c.new))
+
+
+def other_files(objects: Objects, old: str | None, new: str | None) -> tuple[FileDiff, ...]:
+    """Files of two revisions that differ and belong to no package and no resource."""
+    return files_diff(objects, old, new, skip=("packages", "resources"))
 
 
 def package_diff(objects: Objects, old: str | None, new: str | None) -> tuple[ComponentDiff, ...]:
     """Components of two versions of a package that differ; `package` stands for the files beside them."""
-    out = [
-        ComponentDiff(
-            c.name, _status(c.old, c.new), c.old, c.new, files_diff(objects, c.old, c.new),
-            _items(objects, c.name, c.old, c.new),
-        )
-        for c in layout.changed_components(objects, old, new)
-    ]  # fmt: skip
+    out = []
+    for c in layout.changed_components(objects, old, new):
+        files = files_diff(objects, c.old, c.new)
+        items = _items(objects, c.name, c.old, c.new, {f.path for f in files})
+        out.append(ComponentDiff(c.name, _status(c.old, c.new), c.old, c.new, files, items))
     beside = files_diff(objects, old, new, skip=("context", "task", "harness", "verifier"))
     if beside:
         out.insert(0, ComponentDiff("package", "changed" if old and new else _status(old, new), None, None, beside))
@@ -155,9 +169,13 @@ _LISTS = {
 }
 
 
-def _items(objects: Objects, component: str, old: str | None, new: str | None) -> tuple[ItemDiff, ...]:
+def _items(
+    objects: Objects, component: str, old: str | None, new: str | None, changed: set[str]
+) -> tuple[ItemDiff, ...]:
     out = []
     for file, field, kind in _LISTS[component]:
+        if file not in changed:
+            continue
         before, after = _members(objects, old, file, field), _members(objects, new, file, field)
         for name in [*before, *(n for n in after if n not in before)]:
             if before.get(name) != after.get(name):

@@ -13,6 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from rover_store.records import ALL, Record, to_json
+from rover_store.records.diff import DiffDocument
+
+#: printed by a command, never stored
+PRINTED: dict[str, type[Record]] = {r.kind: r for r in (DiffDocument,)}
 
 
 def schema(record: type[Record]) -> dict[str, Any]:
@@ -27,7 +31,7 @@ def schema(record: type[Record]) -> dict[str, Any]:
 
 def files() -> dict[str, bytes]:
     """File name -> bytes of every schema."""
-    return {f"{kind}.schema.json": to_json(schema(record)) for kind, record in ALL.items()}
+    return {f"{kind}.schema.json": to_json(schema(record)) for kind, record in (ALL | PRINTED).items()}
 
 
 def drift(folder: Path) -> list[str]:
