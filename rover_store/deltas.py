@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rover_store.errors import StoreError
-from rover_store.pack_format import WHOLE_LIMIT, too_large
+from rover_store.pack_format import WHOLE_LIMIT, TooLarge
 
 
 def sizes(delta: bytes) -> tuple[int, int, int]:
@@ -19,7 +19,7 @@ def apply(base: bytes, delta: bytes) -> bytes:
     if base_size != len(base):
         raise StoreError("a delta is for a base of another size")
     if size > WHOLE_LIMIT:
-        raise StoreError(too_large(size))
+        raise TooLarge("the result of a delta", size)
     out = bytearray()
     end = len(delta)
     while at < end:

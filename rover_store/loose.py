@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rover_store.codec import codec
 from rover_store.errors import StoreError
-from rover_store.pack_format import CHUNK, KIND_CODE, WHOLE_LIMIT, too_large
+from rover_store.pack_format import CHUNK, KIND_CODE, WHOLE_LIMIT, TooLarge
 
 _HEAD = 64
 
@@ -24,7 +24,7 @@ class Loose(NamedTuple):
     def whole(self) -> bytes:
         """All its bytes."""
         if self.size > WHOLE_LIMIT:
-            raise StoreError(too_large(self.size))
+            raise TooLarge("a loose object", self.size)
         return b"".join(self.chunks)
 
 

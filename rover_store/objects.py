@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from rover_store import loose
 from rover_store.errors import NotFound, StoreError
+from rover_store.pack_format import TooLarge
+from rover_store.pack_list import PackList
 from rover_store.packs import BLOB, COMMIT, KIND_NAME, TREE, Pack, object_hash, object_id
 from rover_store.trees import EMPTY_TREE, FOLDER, Level, TreeItem, parse_tree
 
@@ -47,8 +49,7 @@ class Objects:
         self.git = git
         self.folder = folder or git / "objects"  # given for an alternate, whose own ones are not asked
         self._folder = str(self.folder)
-        self._packs: list[Pack] = []
-        self._version = 0
+        self._list = PackList([])
         self._stamp: tuple[int, ...] = ()
         self._racy = True
         self._lock = threading.RLock()
@@ -104,7 +105,7 @@ class Objects:
     def known(self, object_hex: str) -> bool:
         """Whether the object is here, as far as the packs were looked at: quick, and may miss what is new."""
         name = bytes.fromhex(object_hex)
-        if any(pack.ordinal(name) is not None for pack in self._packs):
+        if self._list.has(name):
             return True
         if self._loose_folders is None:
             self._loose_folders = frozenset(f for f in os.listdir(self._folder) if len(f) == 2)
@@ -160,7 +161,7 @@ class Objects:
     def matching(self, prefix: str) -> list[str]:
         """Ids of this repository that begin with some hex digits (at least 4), sorted."""
         self.refresh()
-        found = {name for pack in list(self._packs) for name in pack.matching(prefix)}
+        found = {name for pack in self._list.packs for name in pack.matching(prefix)}
         folder = self.folder / prefix[:2]
         if folder.is_dir():
             names = (prefix[:2] + file for file in os.listdir(folder))
@@ -182,7 +183,7 @@ class Objects:
     def packs(self) -> list[Pack]:
         """Packs as they are on disk now."""
         self.refresh()
-        return list(self._packs)
+        return list(self._list.packs)
 
     def refresh(self, *, force: bool = False) -> bool:
         """Look for packs that came or went. True if something changed."""
@@ -198,8 +199,8 @@ class Objects:
             # a folder's time has the grain of the kernel's tick: a younger listing may have missed a rename
             self._racy = time.time_ns() - state.st_mtime_ns < 50_000_000
             names = {f[:-4] for f in os.listdir(folder) if f.startswith("pack-") and f.endswith(".idx")}
-            known = {pack.name: pack for pack in self._packs}
-            kept = [pack for pack in self._packs if pack.name in names]
+            known = {pack.name: pack for pack in self._list.packs}
+            kept = [pack for pack in self._list.packs if pack.name in names]
             fresh = []
             for name in sorted(names - known.keys()):
                 try:
@@ -207,8 +208,8 @@ class Objects:
                 except FileNotFoundError:  # rolled together by another process a moment ago
                     continue
             changed = bool(fresh) or len(kept) != len(known)
-            self._packs = fresh + kept
-            self._version += changed
+            if changed:
+                self._list = PackList(fresh + kept, self._list)
             self._stamp = stamp
             if force:
                 self._loose_folders = None
@@ -233,9 +234,9 @@ class Objects:
                 return None
             return file.kind, _check(object_hex, file.kind, file.whole())
         except BROKEN as error:
-            raise _damaged(object_hex, str(error)) from None
+            raise _damaged(object_hex, error) from None
         except StoreError as error:
-            raise _damaged(object_hex, error.message) from None
+            raise _damaged(object_hex, error) from None
 
     def _get_at(self, object_hex: str, pack: Pack, offset: int, ahead: int = 0) -> tuple[int, bytes]:
         """The object at a place, its deltas followed wherever their bases are."""
@@ -264,7 +265,7 @@ class Objects:
         except (*BROKEN, MemoryError) as error:
             raise _damaged(object_hex, str(error) or "too large for the memory") from None
         except StoreError as error:
-            raise _damaged(object_hex, error.message) from None
+            raise _damaged(object_hex, error) from None
 
     def _look(self, object_hex: str) -> tuple[int, int]:
         """Kind and size of an object, without its content."""
@@ -276,7 +277,7 @@ class Objects:
             except NotFound:
                 raise
             except (*BROKEN, StoreError) as error:
-                raise _damaged(object_hex, str(error)) from None
+                raise _damaged(object_hex, error) from None
         raise NotFound("object", object_hex)
 
     def _look_once(self, object_hex: str) -> tuple[int, int]:
@@ -307,7 +308,7 @@ class Objects:
                 digest.update(chunk)
                 yield chunk
         except (*BROKEN, StoreError) as error:
-            raise _damaged(object_hex, str(error)) from None
+            raise _damaged(object_hex, error) from None
         if digest.hexdigest() != object_hex:
             raise _damaged(object_hex, "its bytes have another id")
 
@@ -333,26 +334,18 @@ class Objects:
     def _locate(self, object_hex: str) -> tuple[Pack, int] | None:
         name = bytes.fromhex(object_hex)
         for _ in range(_TRIES):
-            version, packs = self._version, self._packs
-            for i, pack in enumerate(packs):
-                offset = pack.find(name)
-                if offset is not None:
-                    if i > 3:  # what was hit last is likely hit next
-                        self._to_front(pack, packs)
-                    return pack, offset
+            packs = self._list
+            at = packs.find(name)
+            if at is not None:
+                return at
             self.refresh()
-            if self._version == version:  # another thread may have looked for packs since
+            if self._list is packs:  # nothing came since, through this thread or another
                 return None
         return None
 
     def _look_again(self) -> None:
         for one in (self, *self.alternates):
             one.refresh(force=True)
-
-    def _to_front(self, pack: Pack, packs: list[Pack]) -> None:
-        with self._lock:
-            if self._packs is packs:  # else it was read anew, and what is new must not be lost
-                self._packs = [pack, *(p for p in packs if p is not pack)]
 
     def _loose(self, object_hex: str) -> str:
         return f"{self._folder}/{object_hex[:2]}/{object_hex[2:]}"
@@ -407,5 +400,7 @@ def _check(object_hex: str, kind: int, data: bytes) -> bytes:
     return data
 
 
-def _damaged(object_hex: str, why: str) -> StoreError:
+def _damaged(object_hex: str, why: str | BaseException) -> StoreError:
+    if isinstance(why, TooLarge):
+        return TooLarge(f"object {object_hex}", why.size)
     return StoreError(f"object {object_hex} is damaged ({why})", hint="rover fsck")

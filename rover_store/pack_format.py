@@ -77,8 +77,12 @@ def deflated_bound(size: int) -> int:
     return size + (size >> 9) + 64
 
 
-def too_large(size: int) -> str:
-    return f"{size / (1 << 30):.1f} GiB, too large to be read at once"
+class TooLarge(StoreError):
+    """An object that is too large to be read at once."""
+
+    def __init__(self, what: str, size: int) -> None:
+        super().__init__(f"{what}: {size / (1 << 30):.1f} GiB, too large to be read at once", hint="stream it")
+        self.size = size
 
 
 def fsync_folder(path: Path) -> None:

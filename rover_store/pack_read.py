@@ -26,10 +26,10 @@ from rover_store.pack_format import (
     OFS_DELTA,
     REF_DELTA,
     WHOLE_LIMIT,
+    TooLarge,
     deflated_bound,
     read_back,
     read_header,
-    too_large,
 )
 
 _MSB = 1 << 31
@@ -93,9 +93,12 @@ class Pack:
         high = self._fanout[first]
         if low == high:
             return None
-        # ids are spread evenly: look near where this one ought to be, and search only where it is not
-        start = low + ((high - low) * int.from_bytes(name[1:5], "big") >> 32)
-        a, b = max(low, start - 128), min(high, start + 128)
+        a, b = low, high
+        if high - low > 64:
+            # ids are spread evenly: look near where this one ought to be, and search only where it is not
+            start = low + ((high - low) * int.from_bytes(name[1:5], "big") >> 32)
+            width = 16 + (high - low >> 5)  # beyond four times what chance would move it
+            a, b = max(low, start - width), min(high, start + width)
         at = self._idx.find(name, 1032 + 20 * a, 1032 + 20 * b)
         if at >= 0 and (at - 1032) % 20 == 0:
             return (at - 1032) // 20
@@ -121,8 +124,9 @@ class Pack:
 
     def names(self) -> Iterator[bytes]:
         """Ids of all objects, sorted."""
-        for i in range(self.count):
-            yield self._names[i]
+        for at in range(1032, 1032 + 20 * self.count, 20 << 12):
+            part = self._idx[at : min(at + (20 << 12), 1032 + 20 * self.count)]
+            yield from (part[i : i + 20] for i in range(0, len(part), 20))
 
     def matching(self, prefix: str) -> Iterator[str]:
         """Ids that begin with some hex digits."""
@@ -166,6 +170,8 @@ class Pack:
             offset, delta = chain.pop()
             try:
                 data = deltas.apply(data, delta)
+            except TooLarge:
+                raise
             except (StoreError, IndexError) as error:
                 raise self._damaged(offset, str(error)) from None
             if chain:
@@ -296,7 +302,7 @@ class Pack:
 
     def _inflate(self, at: int, size: int, ahead: int) -> bytes:
         if size > WHOLE_LIMIT:
-            raise self._damaged(at, too_large(size), what="an object of")
+            raise TooLarge(f"{self.path.name}: the object at byte {at}", size)
         if size > CHUNK:
             return b"".join(self._inflate_stream(at, size))
         inflater = codec().inflater()
@@ -336,9 +342,7 @@ class Pack:
                     del self._bases[next(iter(self._bases))]
             self._bases[offset] = base
 
-    def _damaged(self, at: int, why: str, what: str = "damaged at byte") -> StoreError:
-        if what != "damaged at byte":
-            return StoreError(f"{self.path.name}: {what} {why}")
+    def _damaged(self, at: int, why: str) -> StoreError:
         return StoreError(f"{self.path.name}: damaged at byte {at} ({why})")
 
     def _bad_index(self, why: str) -> StoreError:

@@ -20,13 +20,13 @@ from rover_store.pack_format import (
     KIND_NAME,
     TMP_PREFIX,
     WHOLE_LIMIT,
+    TooLarge,
     deflated_bound,
     fsync_folder,
     object_hash,
     object_id,
     read_header,
     record_header,
-    too_large,
 )
 
 _MSB = 1 << 31
@@ -135,10 +135,12 @@ class PackWriter:
     """Streams objects into one temporary pack; `finish` makes it durable and visible, `abort` leaves nothing.
 
     The folder is objects/pack of a repository. Nothing is created before the first object.
+    What is `known` there already is not written again.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, known: Callable[[str], bool] = lambda _: False) -> None:
         self._folder = folder
+        self._known = known
         self._fd = -1
         self._tmp: Path | None = None
         self._buffer = bytearray()
@@ -156,7 +158,7 @@ class PackWriter:
         """Write one object, once, and return its id, which a caller that has it may give."""
         hex_name = known or object_id(kind, data)
         name = bytes.fromhex(hex_name)
-        if self.entries.find(name) is None:
+        if name not in self.entries and not self._known(hex_name):
             self.add_record(name, record_header(kind, len(data)) + codec().compress(data))
             if len(data) <= _RECENT_BYTES:
                 if len(self._recent) >= _RECENT:
@@ -220,7 +222,7 @@ class PackWriter:
             raise StoreError(f"object {object_hex} was not written here")
         kind, size, used = read_header(self._read(offset, 32), 0)
         if size > WHOLE_LIMIT:
-            raise StoreError(f"{KIND_NAME[kind]} {object_hex}: {too_large(size)}")
+            raise TooLarge(f"{KIND_NAME[kind]} {object_hex}", size)
         data = codec().inflater().decompress(self._read(offset + used, deflated_bound(size)), size + 1)
         return kind, data
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rover_store import commits, oplog
 from rover_store.errors import LostRace, NotFound, StoreError, UsageError
-from rover_store.names import RESOURCE_KINDS, blob_id, check_name, package_path
+from rover_store.names import RESOURCE_KINDS, check_name, package_path
 from rover_store.packs import BLOB, COMMIT, TAG, PackWriter
 from rover_store.publish import publish
 from rover_store.refs import HEADS, OPS, SEALED, TAGS, check_ref
@@ -35,7 +35,7 @@ class Transaction:
     def __init__(self, store: Store, command: str) -> None:
         self.store = store
         self.command = command
-        self._writer = PackWriter(store.git / "objects" / "pack")
+        self._writer = PackWriter(store.git / "objects" / "pack", store.objects.known)
         self._edits: dict[str, TreeItem | None] = {}
         self._moves: Refs = {}
         self._head: str | None = None
@@ -71,10 +71,7 @@ class Transaction:
 
     def blob(self, data: bytes) -> str:
         """Store bytes and return their id. What the store has already is not written again."""
-        name = blob_id(data)
-        if name in self._writer or self.store.objects.exists(name):
-            return name
-        return self._writer.add(BLOB, data, name)
+        return self._writer.add(BLOB, data)
 
     def blob_file(self, source: Path | BinaryIO) -> str:
         """Store a file of any size (a path, or the rest of an open seekable file), chunk by chunk; return its id."""
