@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rover_store.commits import AUTHOR, encode_commit, parse_commit
 from rover_store.packs import BLOB, COMMIT, TREE, PackWriter
+from rover_store.publish import publish
 from rover_store.refs import OPS
 from rover_store.trees import FILE, TreeItem, encode_tree
 
@@ -45,12 +46,7 @@ def forget_operations(store: Store, time: int) -> int:
                 last = new[operation.id] = _again(store, writer, operation, last, new)
             head = store.refs.get(OPS)
             assert last is not None
-            store.lock.write(f"ref {OPS} {head or '-'} {last}")
-            writer.finish(lambda name: store.lock.write(f"pack {name}"))
-            store.objects.refresh(force=True)
-            store.lock.write("go")
-            store.refs.compare_and_swap(OPS, head, last)
-            store.lock.clear()
+            publish(store.lock, store.refs, writer, {OPS: (head, last)}, lambda: store.objects.refresh(force=True))
         finally:
             writer.abort()
     return len(log) - len(kept)
