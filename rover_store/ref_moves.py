@@ -45,6 +45,7 @@ class Prepared:
         self._moves = dict(moves)
         self._locks: dict[str, Path] = {}
         self._packed: Path | None = None
+        self._rewrite: dict[str, str | None] = {}
         self.begun = False
         try:
             self._prepare()
@@ -53,27 +54,32 @@ class Prepared:
             raise
 
     def commit(self) -> None:
-        """Rename everything into place and make it durable."""
-        git, folders = self._refs.git, []
+        """Rename everything into place and make it durable. What HEAD names is there at any moment."""
+        sets = [name for name in self._locks if name != "HEAD" and self._moves[name][1] is not None]
+        deletions = [name for name in self._locks if self._moves[name][1] is None]
+        head = ["HEAD"] if "HEAD" in self._locks else []
+        early = head if head and self._moves["HEAD"][1] not in self._rewrite else []
+        for name in sets + early:
+            self._rename(name)
         if self._packed is not None:
             self.begun = True
-            os.rename(self._packed, git / "packed-refs")
+            os.rename(self._packed, self._refs.git / "packed-refs")
             self._packed = None
-            folders.append(git)
-        for name, (_, new) in sorted(self._moves.items(), key=lambda m: m[1][1] is not None):
-            path, lock = git / name, self._locks.get(name)
-            if lock is None:  # it lies in packed-refs now
-                continue
+        for name in [] if early else head:
+            self._rename(name)
+        for name in deletions:
+            path = self._refs.git / name
             self.begun = True
-            if new is None:
-                if path.is_file() or path.is_symlink():
-                    path.unlink(missing_ok=True)
-            else:
-                os.rename(lock, path)
-                del self._locks[name]
-            folders.append(path.parent)
-        for folder in dict.fromkeys(folders):
+            if path.is_file() or path.is_symlink():
+                path.unlink(missing_ok=True)
+        touched = [(self._refs.git / name).parent for name in (*sets, *head, *deletions)]
+        for folder in dict.fromkeys(touched + ([self._refs.git] if self._rewrite else [])):
             fsync_folder(folder)
+
+    def _rename(self, name: str) -> None:
+        self.begun = True
+        os.rename(self._locks[name], self._refs.git / name)
+        del self._locks[name]
 
     def abort(self) -> None:
         """Let go of the locks. Never raises: what it cannot remove, the next writer does."""
@@ -86,7 +92,7 @@ class Prepared:
     def _prepare(self) -> None:
         gone = {name for name, (_, new) in self._moves.items() if new is None}
         packed = self._refs.packed()
-        rewrite: dict[str, str | None] = {name: None for name in gone if name in packed}
+        rewrite = self._rewrite = dict.fromkeys(name for name in gone if name in packed)
         for name, (old, new) in sorted(self._moves.items()):
             path = self._refs.git / (name if name == "HEAD" else check_ref(name))
             if new is not None and self._blocked(name, path, gone):
@@ -135,7 +141,8 @@ class Prepared:
             raise UsageError(f"{name} cannot exist beside a ref that is its folder")
         if any((self._refs.git / p).is_file() for p in taken):
             return True
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True, exist_ok=True)
         return False
 
     def _rewritten(self, changes: Mapping[str, str | None]) -> str:
