@@ -38,6 +38,8 @@ COMMANDS: dict[str, Entry] = {
     "show": Entry("show", "Show a commit, package, component, file, rollout or case.", "History"),
     "log": Entry("log", "Show the history of the store, a package or a component.", "History"),
     "graph": Entry("graph", "Show what depends on what, and which edges are stale.", "History"),
+    "impact": Entry("impact", "Say which recorded scores survive a change.", "History"),
+    "release": Entry("release", "Release a revision: signed-off tag, manifest, checksums.", "History"),
     "diff": Entry("diff", "Compare two revisions by package and component.", "History"),
     "branch": Entry("branch", "List, make, move to or delete branches.", "History"),
     "tag": Entry("tag", "List, make or delete tags.", "History"),

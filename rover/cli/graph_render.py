@@ -167,7 +167,7 @@ class _Tree:
     def _at_home(self, link: Link) -> bool:
         return self._nodes[link.source].package == self._nodes[link.target].package
 
-    def _implied(self, link: Link, pairs: set[tuple[str, ...]]) -> bool:
+    def _implied(self, link: Link, pairs: set[tuple[str, str]]) -> bool:
         package = self._nodes[link.source].package
         if link.stale or not package or not self._at_home(link):
             return False

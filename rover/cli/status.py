@@ -10,6 +10,7 @@ from rover.cli.stores import open_store
 
 def command(
     pattern: str = typer.Argument("*", help="Glob on names."),
+    limit: int = typer.Option(20, "--limit", min=0, help="Rows of a table; 0 for all."),
     as_json: bool = Json,
 ) -> None:
     """Say what is stale, without evidence, or under repair.
@@ -22,16 +23,19 @@ def command(
 
     found = status(open_store(), pattern)
     if as_json:
-        print_json({**asdict(found), "stale": [s._asdict() for s in found.stale]})
+        stale, cases = ([row._asdict() for row in rows] for rows in (found.stale, found.open_cases))
+        print_json({**asdict(found), "stale": stale, "open_cases": cases})
         return
     print(f"on {found.branch} at {found.head[:12] or 'no commit'}, {counted(found.packages, 'package')}")
     if found.stale:
         rows = [
             (s.package, s.component, s.target, s.recorded[:7], s.present[:7] if s.present else "gone")
-            for s in found.stale
+            for s in found.stale[: limit or None]
         ]
-        print("\nstale: built against a version that is no longer the present one")
+        packages = len({s.package for s in found.stale})
+        print(f"\nstale: {counted(packages, 'package')} built against a version that is no longer the present one")
         print(table(rows, ("package", "component", "built against", "then", "now")))
+        _more(len(found.stale), limit)
         print("  next: `rover repair NAME --fcr`; if it fits as it is, `rover commit --fresh`")
     if found.without_evidence:
         names = found.without_evidence
@@ -39,7 +43,13 @@ def command(
         print("  next: `rover run NAME --policy ...`; see `rover help policies`")
     if found.open_cases:
         print("\nopen repair cases")
-        print(table([(c.case, c.package, c.outcome, c.reason) for c in found.open_cases],
+        print(table([(c.case, c.package, c.outcome, c.reason) for c in found.open_cases[: limit or None]],
                     ("case", "package", "outcome", "reason")))  # fmt: skip
+        _more(len(found.open_cases), limit)
     if not (found.stale or found.without_evidence or found.open_cases) and found.packages:
         print("nothing is stale, all packages have evidence, no case is open")
+
+
+def _more(number: int, limit: int) -> None:
+    if limit and number > limit:
+        print(f"... and {number - limit} more; --limit 0 shows all")

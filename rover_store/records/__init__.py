@@ -39,6 +39,7 @@ from rover_store.records.evidence import (
 )
 from rover_store.records.merge import Conflict, Merge, Side
 from rover_store.records.query import Given, Query, Scalar, Source, Table
+from rover_store.records.release import Release, ReleaseEntry
 from rover_store.records.repair import (
     Candidate,
     Diagnosis,
@@ -54,7 +55,7 @@ ALL: dict[str, type[Record]] = {
     r.kind: r
     for r in (
         Package, Context, Task, Harness, Verifier, Anchors, Cases, Reference, Resource, Contract,
-        Trajectory, Verdict, Diagnosis, Proposal, Candidate, Repair, SealedAudit,
+        Trajectory, Verdict, Diagnosis, Proposal, Candidate, Repair, SealedAudit, Release, ReleaseEntry,
         Merge,
     )
 }  # fmt: skip
@@ -63,8 +64,8 @@ __all__ = [
     "ALL", "Admission", "Anchor", "Anchors", "Artifact", "Budget", "Call", "Candidate", "Cases", "Conflict",
     "Context", "ContextFile", "Contract", "Criterion", "Deliverable", "Diagnosis", "Edge", "Finding",
     "GateResult", "Given", "GivenValue", "Harness", "Limits", "Merge", "Mutation", "Outcome", "Package", "Part",
-    "Proposal", "Provenance", "Query", "Record", "Reference", "Repair", "Requirement", "Resource",
-    "ResourceChange", "ResourceRef", "RolloutKey", "Sameness", "Scalar", "Score", "SealedAudit", "Side",
-    "Source", "SourceFile", "StateFile", "Table", "Task", "ToolCall", "Trajectory", "Turn", "Usage", "Verdict",
-    "Verifier", "to_json",
+    "Proposal", "Provenance", "Query", "Record", "Reference", "Release", "ReleaseEntry", "Repair",
+    "Requirement", "Resource", "ResourceChange", "ResourceRef", "RolloutKey", "Sameness", "Scalar", "Score",
+    "SealedAudit", "Side", "Source", "SourceFile", "StateFile", "Table", "Task", "ToolCall", "Trajectory",
+    "Turn", "Usage", "Verdict", "Verifier", "to_json",
 ]  # fmt: skip
