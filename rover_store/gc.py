@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rover_store.errors import StoreError, UsageError
 from rover_store.gc_roots import roots
-from rover_store.inventory import Inventory, Repository, open_repository
+from rover_store.inventory import Inventory, Repository, open_repositories, store_repositories
 from rover_store.lock import RepositoryLock
 from rover_store.packs import KIND_NAME
 from rover_store.refs import Refs
@@ -81,7 +81,7 @@ def gc(
     from rover_store.gc_rewrite import rewrite
 
     tick = progress or (lambda _what, _done, _total: None)
-    folders = repositories(store)
+    folders = store_repositories(store.folder)
     store.index.sync()  # not under the lock: what evidence needs is asked of it
     with _locks(store, folders, dry_run=dry_run) as locks:
         forgotten = 0
@@ -91,13 +91,14 @@ def gc(
             forgotten = operations_before(store, forget_before)
             if not dry_run and forgotten:
                 forget_operations(store, forget_before)
-        inventory = Inventory([open_repository(git) for git in folders])
+        inventory = Inventory(open_repositories(folders))
         try:
             since = (time.time() if now is None else now) - grace
             wanted(store, inventory, folders, since, tick)
-            plans = [plan(inventory, repository) for repository in inventory.repositories]
+            own = [repository for repository in inventory.repositories if repository.own]
+            plans = [plan(inventory, repository) for repository in own]
             if not dry_run:
-                for n, repository in enumerate(inventory.repositories):
+                for n, repository in enumerate(own):
                     tick("rewriting", n, len(plans))
                     after = rewrite(inventory, repository, locks[n], since)
                     plans[n] = plans[n]._replace(**after)
@@ -109,12 +110,6 @@ def gc(
     if not dry_run and any(kind.kind == "commit" for part in plans for kind in part.gone):
         store.reindex()
     return GcReport(tuple(plans), dry_run, forgotten)
-
-
-def repositories(store: Store) -> list[Path]:
-    """The repositories that a store has now."""
-    names = ("store.git", "evidence.git", "sealed.git")
-    return [store.folder / name for name in names if (store.folder / name / "objects" / "pack").is_dir()]
 
 
 @contextmanager

@@ -29,25 +29,62 @@ Links = list[tuple[bytes, int]]
 
 
 class Repository(NamedTuple):
-    """A repository as files: its packs and its loose objects. `broken`: packs whose index cannot be used, and why."""
+    """A repository as files: its packs and its loose objects.
+
+    `broken`: packs whose index cannot be used, and why. `own`: it belongs to the store and is not only borrowed from.
+    """
 
     name: str
     git: Path
     packs: tuple[PackFile, ...]
     loose: tuple[str, ...]
     broken: tuple[tuple[Path, str], ...]
+    own: bool
 
     def close(self) -> None:
         for pack in self.packs:
             pack.close()
 
 
-def open_repository(git: Path, name: str = "") -> Repository:
+def store_repositories(folder: Path) -> list[Path]:
+    """The repositories of a store, those that it has now; `folder` is its .rover."""
+    names = ("store.git", "evidence.git", "sealed.git")
+    return [folder / name for name in names if (folder / name / "objects" / "pack").is_dir()]
+
+
+def open_repositories(own: Sequence[Path]) -> list[Repository]:
+    """Repositories of a store, and behind them those that they borrow objects from."""
+    order = [git.resolve() for git in own]
+    opened: list[Repository] = []
+    try:
+        for n, git in enumerate(order):  # grows while it is walked
+            opened.append(open_repository(own[n] if n < len(own) else git, own=n < len(own)))
+            order += [other for other in alternates(git) if other not in order]
+    except BaseException:
+        for repository in opened:
+            repository.close()
+        raise
+    return opened
+
+
+def alternates(git: Path) -> list[Path]:
+    """Repositories that one borrows objects from, directly, where they exist."""
+    try:
+        lines = (git / "objects" / "info" / "alternates").read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return []
+    found = [(git / "objects" / line).resolve().parent for line in lines if line and line[0] != "#"]
+    return [other for other in found if (other / "objects").is_dir()]
+
+
+def open_repository(git: Path, *, own: bool = True) -> Repository:
     """Packs with their indexes, and loose objects, of a bare repository."""
-    packs, broken, loose = [], [], []
+    packs: list[PackFile] = []
+    broken: list[tuple[Path, str]] = []
+    loose: list[str] = []
     folder = git / "objects"
     try:
-        for file in sorted(os.listdir(folder / "pack")):
+        for file in sorted(os.listdir(folder / "pack")) if (folder / "pack").is_dir() else ():
             if file.startswith("pack-") and file.endswith(".idx"):
                 path = (folder / "pack" / file).with_suffix(".pack")
                 try:
@@ -63,7 +100,7 @@ def open_repository(git: Path, name: str = "") -> Repository:
         for pack in packs:
             pack.close()
         raise
-    return Repository(name or git.name, git, tuple(packs), tuple(loose), tuple(broken))
+    return Repository(git.name, git, tuple(packs), tuple(loose), tuple(broken), own)
 
 
 class Inventory:
@@ -75,6 +112,8 @@ class Inventory:
         self.count = len(self.ids) // 20
         self.kinds = bytearray(self.count)
         self.marks = bytearray(self.count)
+        #: a bit for each repository that holds the object
+        self.places = bytearray(self.count)
         self._wide = 2 if self.count > 1 << 12 else 1
         self._fan = self._fanout()
         self._first = array("Q", bytes(8 * self.count))
@@ -82,6 +121,19 @@ class Inventory:
         self._expected = bytearray(1)
         #: what an object names and no repository holds: number -> (id, kind)
         self.missing: dict[int, Links] = {}
+        for n, repository in enumerate(self.repositories):
+            self._place(repository, 1 << min(n, 7))
+
+    def visible(self, n: int) -> int:
+        """Bits of the places that one repository sees: its own and those that it borrows from."""
+        gits = [repository.git.resolve() for repository in self.repositories]
+        waiting, found = [gits[n]], 0
+        while waiting:
+            at = gits.index(waiting.pop())
+            if not found & 1 << min(at, 7):
+                found |= 1 << min(at, 7)
+                waiting += [git for git in alternates(gits[at]) if git in gits]
+        return found
 
     def number(self, name: bytes) -> int:
         """Number of an object, -1 if no repository holds it."""
@@ -207,6 +259,18 @@ class Inventory:
     def close(self) -> None:
         for repository in self.repositories:
             repository.close()
+
+    def _place(self, repository: Repository, bit: int) -> None:
+        places, number = self.places, self.number
+        whole = len(self.repositories) == 1 and len(repository.packs) == 1 and not repository.loose
+        if whole:
+            self.places = bytearray([bit]) * self.count
+            return
+        for pack in repository.packs:
+            for i in range(pack.count):
+                places[number(pack.name_at(i))] |= bit
+        for object_hex in repository.loose:
+            places[self.of(object_hex)] |= bit
 
     def _fanout(self) -> array[int]:
         size = 256**self._wide

@@ -211,10 +211,10 @@ class Store:
         self.index.rebuild()
 
     def fsck(self) -> list[Problem]:
-        """Check both repositories, the records' ties, and the index. Empty if all is well."""
+        """Errors of the repositories, the records' ties and the index. `fsck.fsck` tells warnings too."""
         from rover_store.fsck import fsck
 
-        return fsck(self)
+        return [problem for problem in fsck(self) if problem.severity == "error"]
 
     def checkout(self, name: str, folder: Path, rev: str = "HEAD") -> PackageEntry:
         """Write a package out as a folder, which must not exist or be empty."""

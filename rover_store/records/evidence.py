@@ -88,6 +88,10 @@ class Trajectory(Record):
         dict[str, str] | None,
         Field(description="paths of the end state that no tree can keep (a FIFO, ...), with the reason"),
     ] = None
+    pruned: Annotated[
+        bool | None,
+        Field(description="turns and workspaces were dropped; key and verdicts stay. Absent where all is there"),
+    ] = None
 
 
 class Score(Part):

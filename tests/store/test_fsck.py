@@ -54,7 +54,7 @@ def test_a_deleted_blob_tree_or_commit(store: Store) -> None:
 def test_a_deleted_tree_or_commit(store: Store, pick: Callable[[Store], str]) -> None:
     gone = pick(store)
     _without(store, gone)
-    assert f"object {gone} is missing" in _what(store)
+    assert f" {gone} is missing, named by" in _what(store)
 
 
 def test_a_flipped_byte_anywhere(store: Store) -> None:
