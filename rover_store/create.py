@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import threading
 from pathlib import Path
 
 from rover_store import config
 from rover_store.errors import StoreError, UsageError
 from rover_store.packs import fsync_folder
+from rover_store.ref_moves import write_file
 from rover_store.refs import SEALED
 
 # gc.auto: git must never pack or prune by itself. hideRefs: no clone or fetch transfers the sealed audits.
@@ -27,24 +29,27 @@ _CONFIG = f"""[core]
 \thideRefs = {SEALED}
 """
 
+_SCRATCH = f"{config.FOLDER}.tmp-"
+
 
 def create(folder: Path) -> None:
-    """Make `.rover` in a folder, and the folder if need be."""
+    """Make `.rover` in a folder, and the folder if need be. Of several at once one makes it; the others are told."""
     target = folder / config.FOLDER
     if target.exists() or target.is_symlink():
-        raise UsageError(f"{target} exists already", hint="the store is there; use it, or choose another folder")
+        raise _Exists(target)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        scratch = folder / f"{config.FOLDER}.tmp-{os.getpid()}"
-        shutil.rmtree(scratch, ignore_errors=True)
+        _sweep(folder)
+        scratch = folder / f"{_SCRATCH}{os.getpid()}-{threading.get_ident()}"
         scratch.mkdir()
         try:
             bare(scratch / "store.git")
             bare(scratch / "evidence.git")
-            alternates = scratch / "evidence.git" / "objects" / "info" / "alternates"
-            alternates.write_text("../../store.git/objects\n")
-            (scratch / ".gitignore").write_text("*\n")  # a project that is itself a git repository ignores the store
-            (scratch / "config.toml").write_text(config.text())
+            _write(scratch / "evidence.git/objects/info/alternates", "../../store.git/objects\n")
+            _write(scratch / ".gitignore", "*\n")  # a project that is itself a git repository ignores the store
+            _write(scratch / "config.toml", config.text())
+            for inner, _, _ in os.walk(scratch):
+                fsync_folder(Path(inner))
             os.rename(scratch, target)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
@@ -52,6 +57,8 @@ def create(folder: Path) -> None:
     except (FileExistsError, NotADirectoryError):
         raise UsageError(f"{folder}: not a folder") from None
     except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST) and target.is_dir():
+            raise _Exists(target) from None
         if error.errno == errno.ENAMETOOLONG:
             raise UsageError(f"{folder}: {error.strerror}") from None
         raise StoreError(f"cannot make a store in {folder}: {error.strerror}") from None
@@ -59,8 +66,27 @@ def create(folder: Path) -> None:
 
 def bare(git: Path) -> None:
     """An empty bare repository that never packs or prunes by itself."""
-    for name in ("objects/pack", "objects/info", "refs/heads", "refs/tags", "info"):
+    for name in ("objects/pack", "objects/info", "refs/heads", "refs/tags", "refs/rover", "info"):
         (git / name).mkdir(parents=True)
-    (git / "HEAD").write_text("ref: refs/heads/main\n")
-    (git / "config").write_text(_CONFIG)
-    (git / "description").write_text("A rover store.\n")
+    _write(git / "HEAD", "ref: refs/heads/main\n")
+    _write(git / "config", _CONFIG)
+    _write(git / "description", "A rover store.\n")
+
+
+class _Exists(UsageError):
+    def __init__(self, target: Path) -> None:
+        hint = "the store is there; use it, or choose another folder"
+        super().__init__(f"{target} exists already", hint=hint)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what killed processes left half made."""
+    for left in folder.glob(f"{_SCRATCH}*"):
+        pid = left.name.removeprefix(_SCRATCH).partition("-")[0]
+        if pid.isdigit() and not Path("/proc", pid).exists() and Path("/proc/self").exists():
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _write(path: Path, text: str) -> None:
+    path.touch()
+    write_file(path, text)

@@ -40,9 +40,9 @@ def publish(
         with contextlib.suppress(Exception):  # what is left over now, the next writer clears
             lock.recover()
         raise
-    prepared.abort()
     with contextlib.suppress(OSError):  # done and durable: a journal that stays is found to be done
-        lock.clear()
+        if prepared.abort():
+            lock.clear()
 
 
 def _line(ref: str, old: str | None, new: str | None) -> str:

@@ -81,12 +81,17 @@ class Prepared:
         os.rename(self._locks[name], self._refs.git / name)
         del self._locks[name]
 
-    def abort(self) -> None:
-        """Let go of the locks. Never raises: what it cannot remove, the next writer does."""
-        for lock in (*self._locks.values(), *([self._packed] if self._packed else [])):
-            with contextlib.suppress(OSError):
-                lock.unlink()
+    def abort(self) -> bool:
+        """Let go of the locks. Never raises: False where one stays, which the journal lets the next writer remove."""
+        locks = (*self._locks.values(), *([self._packed] if self._packed else []))
         self._locks, self._packed = {}, None
+        gone = True
+        for lock in locks:
+            try:
+                lock.unlink(missing_ok=True)
+            except OSError:
+                gone = False
+        return gone
 
     # --- within ------------------------------------------------------------------------------------------
     def _prepare(self) -> None:

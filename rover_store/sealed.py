@@ -142,8 +142,9 @@ def _make(store: Store) -> Path:
         return git
     with store.lock:
         if not git.is_dir():
+            for left in git.parent.glob(f"{FOLDER}.tmp-*"):
+                shutil.rmtree(left, ignore_errors=True)
             scratch = git.with_name(f"{FOLDER}.tmp-{os.getpid()}")
-            shutil.rmtree(scratch, ignore_errors=True)
             try:
                 bare(scratch)
                 os.rename(scratch, git)
