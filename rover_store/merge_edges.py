@@ -19,7 +19,6 @@ Edge = dict[str, Any]
 class Versions(NamedTuple):
     """Component -> tree on each side, and after the merge."""
 
-    base: Mapping[str, str]
     ours: Mapping[str, str]
     theirs: Mapping[str, str]
     merged: Mapping[str, str]

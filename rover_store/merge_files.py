@@ -56,7 +56,7 @@ def conflict(
 def merge_file(place: Place, base: bytes | None, ours: bytes, theirs: bytes, favour: Favour = None) -> Merged:
     """Merge contents that differ on all three sides. `base` is None where both sides added the file."""
     record = RECORDS.get(place.file) if place.package or place.resource else None
-    chunks = _chunks(base, ours, theirs)
+    chunks = chunks_of(base, ours, theirs)
     if record is not None or place.file.endswith(".json"):
         done = _json(place, record, (base, ours, theirs), chunks, favour)
         if done is not None:
@@ -134,7 +134,8 @@ def _style(sides: tuple[bytes | None, ...], values: tuple[Any, ...]) -> Style | 
     return found[-2] if None not in found else None
 
 
-def _chunks(base: bytes | None, ours: bytes, theirs: bytes) -> list[Chunk] | None:
+def chunks_of(base: bytes | None, ours: bytes, theirs: bytes) -> list[Chunk] | None:
+    """The merge by line; None where a side is no text, or has too little in common with the base."""
     texts = [text_of(data) for data in (base or b"", ours, theirs)]
     if texts[0] is None or texts[1] is None or texts[2] is None:
         return None

@@ -65,7 +65,7 @@ class TreeMerge:
         whole = self._only_one(base, ours, theirs)
         if whole is not None:
             return MergedTree(whole, ())
-        walk = _Walk(self._tx, self._favour, Place(package=name))
+        walk = Walk(self._tx, self._favour, Place(package=name))
         walk.folder(base, ours, theirs, "", skip=("package.json",))
         tree = walk.finish(base, ours, theirs)
         tree = self._package_json(name, (base, ours, theirs), tree, walk.conflicts)
@@ -76,7 +76,7 @@ class TreeMerge:
         whole = self._only_one(base, ours, theirs)
         if whole is not None:
             return MergedTree(whole, ())
-        walk = _Walk(self._tx, self._favour, place)
+        walk = Walk(self._tx, self._favour, place)
         walk.folder(base, ours, theirs, "")
         return MergedTree(walk.finish(base, ours, theirs), tuple(walk.conflicts))
 
@@ -84,6 +84,23 @@ class TreeMerge:
         return ours if theirs in (base, ours) else theirs if ours == base else None
 
     # --- package.json ------------------------------------------------------------------------------------
+    def repin(
+        self, sides: tuple[str | None, str, str], merged: str, vouched: frozenset[str] = frozenset()
+    ) -> str:
+        """The merged package with its edges made again, once a person has settled what was in conflict."""
+        levels = [self._tx.list_tree(tree) if tree else {} for tree in (*sides, merged)]
+        items = [level.get("package.json") for level in levels]
+        values = [decode(self._tx.read(item.id)) if item is not None else {} for item in items]
+        o, t, present = (_components(level) for level in levels[1:])
+        edges = [v.get("edges", []) for v in values]
+        bound = bound_resources(self._tx, merged)
+        pins = merge_edges(edges[0], edges[1], edges[2], Versions(o, t, present), bound, vouched)
+        held = [v.get("admission") for v in values]
+        admission = merge_admission(held[0], held[1], held[2], present)
+        value = {**values[3], "edges": pins, **({"admission": admission} if admission is not None else {})}
+        record = Package.load(STORED.encode(value), "package.json")
+        return self._tx.edit_tree(merged, {"package.json": record.dump()})
+
     def _package_json(
         self, name: str, sides: tuple[str | None, str, str], merged: str, conflicts: list[Conflict]
     ) -> str:
@@ -91,10 +108,11 @@ class TreeMerge:
         items = [level.get("package.json") for level in levels]
         datas = [self._tx.read(item.id) if item is not None else None for item in items]
         if datas[1] is None or datas[2] is None:
-            walk = _Walk(self._tx, self._favour, Place(package=name))
+            walk = Walk(self._tx, self._favour, Place(package=name))
             walk.entry("package.json", *items)
+            edits: Mapping[str, TreeItem | None] = walk.items()
             conflicts += walk.conflicts
-            return self._tx.edit_tree(merged, walk.edits)
+            return self._tx.edit_tree(merged, edits)
         try:
             Package.load(datas[1], "package.json")
             Package.load(datas[2], "package.json")
@@ -103,8 +121,8 @@ class TreeMerge:
             done = merge_file(Place(name, "", "package.json"), datas[0], datas[1], datas[2], self._favour)
             conflicts += done.conflicts
             return self._tx.edit_tree(merged, {"package.json": done.data})
-        b, o, t = (_components(level) for level in levels)
-        versions = Versions(b, o, t, _components(self._tx.list_tree(merged)))
+        o, t = (_components(level) for level in levels[1:])
+        versions = Versions(o, t, _components(self._tx.list_tree(merged)))
         edges = [v.pop("edges", []) for v in values]
         held = [v.pop("admission", None) for v in values]
         value, found = merge_values(values[0] if datas[0] else ABSENT, values[1], values[2], decide(self._favour))
@@ -118,14 +136,14 @@ class TreeMerge:
         return self._tx.edit_tree(merged, {"package.json": record.dump()})
 
 
-class _Walk:
+class Walk:
     """What one pair of folders needs: edits of ours, and conflicts."""
 
     def __init__(self, tx: Transaction, favour: Favour, place: Place) -> None:
         self._tx = tx
         self._favour = favour
         self._place = place
-        self.edits: dict[str, TreeItem | bytes | str | None] = {}
+        self.edits: dict[str, TreeItem | None] = {}
         self.conflicts: list[Conflict] = []
         self._gone: list[tuple[str, TreeItem, TreeItem | None, TreeItem | None]] = []
 
@@ -162,8 +180,14 @@ class _Walk:
     def finish(self, base: str | None, ours: str, theirs: str) -> str:
         """Follow what was moved, and write the tree."""
         if self._gone:
-            self._follow(base, ours, theirs)
-        return self._tx.edit_tree(ours, self.edits) if self.edits else ours
+            self._follow([_flat(self._tx, tree) if tree else {} for tree in (base, ours, theirs)])
+        edits: Mapping[str, TreeItem | None] = self.edits
+        return self._tx.edit_tree(ours, edits) if edits else ours
+
+    def items(self) -> dict[str, TreeItem | None]:
+        """The edits of a walk that goes into a larger one, where nothing that was moved is followed."""
+        self._follow([{}, {}, {}])
+        return self.edits
 
     # --- files -------------------------------------------------------------------------------------------
     def _file(self, path: str, base: TreeItem | None, ours: TreeItem, theirs: TreeItem) -> None:
@@ -205,9 +229,8 @@ class _Walk:
         else:
             self._set(path, {"base": base, "ours": ours, "theirs": theirs}[self._favour])
 
-    def _follow(self, base: str | None, ours: str, theirs: str) -> None:
+    def _follow(self, flat: list[dict[str, TreeItem]]) -> None:
         """Files that one side deleted and the other changed: if the first moved them, the change follows."""
-        flat = [_flat(self._tx, tree) if tree else {} for tree in (base, ours, theirs)]
         for path, before, mine, yours in self._gone:
             mover = flat[1] if mine is None else flat[2]
             others = [f for f in flat if f is not mover]

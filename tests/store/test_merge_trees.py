@@ -222,11 +222,11 @@ def edge(source: str, target: str, version: str) -> dict[str, str]:
 
 def test_edges_say_what_was_seen() -> None:
     base = [edge("task", "context", "c0"), edge("verifier", "task", "t0")]
-    took = Versions({"task": "t0", "verifier": "v0"}, {"task": "t1", "verifier": "v0"},
+    took = Versions({"task": "t1", "verifier": "v0"},
                     {"task": "t0", "verifier": "v1"}, {"task": "t1", "verifier": "v1", "context": "c0"})  # fmt: skip
     theirs = [edge("task", "context", "c0"), edge("verifier", "task", "t0")]
     assert merge_edges(base, base, theirs, took, {})[1] == edge("verifier", "task", "t0")  # stale: never saw t1
-    both = Versions({"verifier": "v0"}, {"verifier": "v1", "task": "t1"}, {"verifier": "v2", "task": "t0"},
+    both = Versions({"verifier": "v1", "task": "t1"}, {"verifier": "v2", "task": "t0"},
                     {"verifier": "v3", "task": "t1"})  # fmt: skip
     seen = [edge("verifier", "task", "t1")]
     assert merge_edges(base, seen, theirs, both, {}) [-1]["version"] == "t0"  # half of it never saw t1
