@@ -36,6 +36,8 @@ _MSB = 1 << 31
 _HEADER, _TRAILER = 12, 20
 #: bytes read at once: the objects of one commit lie side by side
 _AHEAD = 1 << 13
+#: bytes of records that are handled at once
+_RUN = 1 << 20
 _CHAIN_LIMIT = 10_000
 #: results of deltas that are kept for the next one: how many, and how large
 _CACHED, _CACHED_BYTES = 64, 1 << 18
@@ -51,6 +53,14 @@ class Record(NamedTuple):
     start: int
     end: int
     crc: int
+
+
+class Run(NamedTuple):
+    """Records that lie one after the other, with their bytes; none where a record is too large to be held."""
+
+    start: int
+    data: bytes
+    records: list[Record]
 
 
 class Pack:
@@ -201,27 +211,49 @@ class Pack:
         return kind, size
 
     # --- records -----------------------------------------------------------------------------------------
-    def layout(self) -> Iterator[Record]:
-        """Every record, in the order of the file. A pack with bytes between its records is damaged."""
+    def runs(self) -> Iterator[Run]:
+        """Every record, in the order of the file, many at a time. Bytes between records count to the one before."""
         offsets = array("Q", map(self.offset, range(self.count)))
         order = sorted(range(self.count), key=offsets.__getitem__)
         self._open()
         last = self._size - _TRAILER
-        for n, i in enumerate(order):
-            start = offsets[i]
-            end = offsets[order[n + 1]] if n + 1 < self.count else last
-            if not _HEADER <= start < end <= last:
+        first = 0
+        while first < self.count:
+            begin = offsets[order[first]]
+            after = first + 1
+            while after < self.count and offsets[order[after]] - begin <= _RUN:
+                after += 1
+            bounds = [offsets[i] for i in order[first : after + 1]]
+            if after == self.count:
+                bounds.append(last)
+            if not _HEADER <= begin < bounds[-1] <= last:
+                raise self._damaged(begin, "two objects at one place, or one beyond the end")
+            yield self._run(order[first:after], bounds)
+            first = after
+
+    def _run(self, numbers: list[int], bounds: list[int]) -> Run:
+        begin = bounds[0]
+        data = os.pread(self._fd, min(bounds[-1] - begin, _RUN + CHUNK), begin)
+        records = []
+        for i, start, end in zip(numbers, bounds, bounds[1:], strict=False):
+            if start >= end or start - begin >= len(data):
                 raise self._damaged(start, "two objects at one place, or one beyond the end")
-            yield Record(self._names[i], self._header(start, CHUNK)[0], start, end, self.crc(i))
+            records.append(Record(self._names[i], data[start - begin] >> 4 & 7, start, end, self.crc(i)))
+        return Run(begin, data if len(data) == bounds[-1] - begin else b"", records)
 
     def records(self) -> Iterator[tuple[bytes, int, bytes]]:
         """Every record as it is stored, in the order of the file: id, kind, bytes."""
-        for record in self.layout():
-            yield record.name, record.kind, self.raw(record.start, record.end)
+        for run in self.runs():
+            for record in run.records:
+                yield record.name, record.kind, self.raw(record.start, record.end)
+
+    def plain(self) -> bool:
+        """Whether it holds no deltas, as all packs of ours."""
+        return all(record.kind in KIND_NAME for run in self.runs() for record in run.records)
 
     def raw(self, start: int, end: int) -> bytes:
         """Bytes of the pack as they are."""
-        return bytes(self._bytes(start, end - start, min(end - start, CHUNK)))
+        return bytes(self._bytes(start, end - start, end - start))
 
     def bytes_on_disk(self) -> int:
         """Size of the pack."""

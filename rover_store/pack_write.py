@@ -10,6 +10,7 @@ import os
 import struct
 import sys
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from rover_store.pack_format import (
     read_header,
     record_header,
 )
+from rover_store.pack_read import Record
 
 _MSB = 1 << 31
 _FLUSH = 1 << 20
@@ -111,13 +113,16 @@ class Entries:
 
     def _order(self) -> tuple[array[int], list[int]]:
         """Entries sorted by id, and how many begin with each byte or a smaller one. By first byte, to save memory."""
+        order, fanout = array("I"), list[int]()
+        if len(self) < 1 << 12:
+            names = sorted((name, i) for i, name in enumerate(self))
+            firsts = sorted(self._ids[::20])
+            return array("I", (i for _, i in names)), [bisect_right(firsts, first) for first in range(256)]
         buckets = [array("I") for _ in range(256)]
         for i, first in enumerate(self._ids[::20]):
             buckets[first].append(i)
-        order, fanout = array("I"), []
         for bucket in buckets:
-            names = sorted((self._ids[20 * i : 20 * i + 20], i) for i in bucket)
-            order.extend(i for _, i in names)
+            order.extend(i for _, i in sorted((self._ids[20 * i : 20 * i + 20], i) for i in bucket))
             fanout.append(len(order))
         return order, fanout
 
@@ -172,6 +177,17 @@ class PackWriter:
             self._open()
         self.entries.add(name, self._flushed + len(self._buffer), codec().crc32(record))
         self._buffer += record
+        if len(self._buffer) >= _FLUSH:
+            self._flush()
+
+    def add_run(self, start: int, data: bytes, records: Iterable[Record]) -> None:
+        """Write finished records that lie one after the other, none of them here yet; `data` began at `start`."""
+        if self._fd < 0:
+            self._open()
+        shift = self._flushed + len(self._buffer) - start
+        for record in records:
+            self.entries.add(record.name, record.start + shift, record.crc)
+        self._buffer += data
         if len(self._buffer) >= _FLUSH:
             self._flush()
 

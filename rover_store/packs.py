@@ -17,11 +17,11 @@ from rover_store.pack_format import (
     object_id,
     record_header,
 )
-from rover_store.pack_read import Pack, Record
+from rover_store.pack_read import Pack, Record, Run
 from rover_store.pack_write import PackWriter, index_bytes
 
 __all__ = [
     "BLOB", "CHUNK", "COMMIT", "KIND_CODE", "KIND_NAME", "OFS_DELTA", "REF_DELTA", "TAG", "TMP_PREFIX", "TREE",
-    "WHOLE_LIMIT", "Pack", "PackWriter", "Record", "fsync_folder", "index_bytes", "object_hash", "object_id",
+    "WHOLE_LIMIT", "Pack", "PackWriter", "Record", "Run", "fsync_folder", "index_bytes", "object_hash", "object_id",
     "record_header",
 ]  # fmt: skip

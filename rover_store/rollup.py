@@ -11,10 +11,11 @@ import os
 from collections.abc import Container, Iterable
 from typing import NamedTuple
 
+from rover_store.codec import codec
 from rover_store.errors import StoreError
 from rover_store.lock import RepositoryLock
 from rover_store.objects import Objects
-from rover_store.packs import CHUNK, KIND_NAME, Pack, PackWriter, Record
+from rover_store.packs import CHUNK, KIND_NAME, Pack, PackWriter, Record, Run
 
 LIMIT = 40
 _FIRST_TIER = 1 << 20
@@ -52,7 +53,7 @@ def _tier(size: int) -> int:
 
 
 def _merge(objects: Objects, lock: RepositoryLock, packs: list[Pack]) -> int:
-    ours = [pack for pack in packs if all(record.kind in KIND_NAME for record in pack.layout())]
+    ours = [pack for pack in packs if pack.plain()]
     return rewrite(objects, lock, packs=ours).removed if len(ours) > 1 else 0
 
 
@@ -77,9 +78,8 @@ def rewrite(
     writer = PackWriter(objects.folder / "pack")
     try:
         for pack in old:
-            for record in pack.layout():
-                if record.name not in writer.entries and (wanted is None or record.name in wanted):
-                    _copy(objects, pack, record, writer)
+            for run in pack.runs():
+                _copy_run(objects, pack, run, wanted, writer)
         count = len(writer.entries)
         kept = writer.finish(lambda name: lock.write(f"pack {name}"))
     finally:
@@ -98,13 +98,29 @@ def rewrite(
     return Rewritten(kept, count, len(gone))
 
 
+def _copy_run(objects: Objects, pack: Pack, run: Run, wanted: Container[bytes] | None, writer: PackWriter) -> None:
+    asked = [r for r in run.records if r.name not in writer.entries and (wanted is None or r.name in wanted)]
+    plain = all(record.kind in KIND_NAME for record in asked)
+    if run.data and plain and len({record.name for record in asked}) == len(run.records):
+        with memoryview(run.data) as view:
+            for record in asked:
+                _check(pack, record, codec().crc32(view[record.start - run.start : record.end - run.start]))
+        writer.add_run(run.start, run.data, asked)
+        return
+    for record in asked:
+        if record.name not in writer.entries:
+            _copy(objects, pack, record, writer)
+
+
 def _copy(objects: Objects, pack: Pack, record: Record, writer: PackWriter) -> None:
     if record.kind not in KIND_NAME:
         writer.add(*objects.get(record.name.hex()), record.name.hex())
-    elif record.end - record.start <= CHUNK:
-        writer.add_record(record.name, pack.raw(record.start, record.end))
-    else:
-        pieces = range(record.start, record.end, CHUNK)
-        writer.copy_record(record.name, (pack.raw(at, min(at + CHUNK, record.end)) for at in pieces))
-    if record.kind in KIND_NAME and writer.entries[record.name][1] != record.crc:
+        return
+    pieces = range(record.start, record.end, CHUNK)
+    writer.copy_record(record.name, (pack.raw(at, min(at + CHUNK, record.end)) for at in pieces))
+    _check(pack, record, writer.entries[record.name][1])
+
+
+def _check(pack: Pack, record: Record, crc: int) -> None:
+    if crc != record.crc:  # never carried into a pack whose checksum would call it sound
         raise StoreError(f"{pack.path.name}: object {record.name.hex()} is damaged", hint="rover fsck")
