@@ -12,8 +12,14 @@ from rover_store.graph_at import GraphAt, glob
 if TYPE_CHECKING:
     from rover_store.impact import PackageImpact
 
-#: (rollout, policy, seed, whether the verifier in question graded it)
-Row = tuple[str, str, int, bool]
+
+class Row(NamedTuple):
+    """A rollout: `of` is what it shares with the same rollout of another version of the package."""
+
+    id: str
+    policy: str
+    of: tuple[str, int | None, str]
+    graded: bool
 
 
 class Recorded(NamedTuple):
@@ -55,40 +61,38 @@ def recorded(graph: GraphAt, packages: Iterable[PackageImpact], pattern: str = "
 
 def _fate(graph: GraphAt, package: PackageImpact, seen: set[str]) -> list[tuple[str, str]]:
     """(policy, what is to be done) of every rollout recorded for the old version of a package."""
-    old = [row for row in _rollouts(graph, package.old, package.old.get("verifier")) if row[0] not in seen]
-    seen.update(row[0] for row in old)
+    old = [row for row in _rollouts(graph, package.old, package.old.get("verifier")) if row.id not in seen]
+    seen.update(row.id for row in old)
     if package.kind == "left":
-        return [(policy, "left") for _, policy, _, _ in old]
-    new = {(p, s): graded for _, p, s, graded in _rollouts(graph, package.new, package.new.get("verifier"))}
+        return [(row.policy, "left") for row in old]
+    again = {row.of: row.graded for row in _rollouts(graph, package.new, package.new.get("verifier"))}
     out = []
-    for _, policy, seed, graded in old:
-        again = new.get((policy, seed))
-        if again is None:
-            out.append((policy, "run"))
-        elif again or not graded:
-            out.append((policy, "done"))
+    for row in old:
+        if row.of not in again:
+            out.append((row.policy, "run"))
+        elif again[row.of] or not row.graded:
+            out.append((row.policy, "done"))
         else:
-            out.append((policy, "grade"))
+            out.append((row.policy, "grade"))
     return out
 
 
 def _rollouts(graph: GraphAt, ids: dict[str, str], verifier: str | None) -> list[Row]:
-    sql = """SELECT id, policy, seed, EXISTS (SELECT 1 FROM verdict v WHERE v.rollout = r.id AND v.verifier = ?)
+    sql = """SELECT id, policy, seed, runtime,
+        EXISTS (SELECT 1 FROM verdict v WHERE v.rollout = r.id AND v.verifier = ?)
     FROM rollout r WHERE context = ? AND task = ? AND harness = ? ORDER BY id"""
     values = (verifier, *(ids.get(c) for c in ("context", "task", "harness")))
-    return [(i, p, s, bool(g)) for i, p, s, g in graph.db.execute(sql, values)]
+    return [Row(i, p, (p, s, r), bool(g)) for i, p, s, r, g in graph.db.execute(sql, values)]
 
 
 def _kept(graph: GraphAt, apart: list[str], pattern: str) -> list[tuple[str, int, int]]:
     """(policy, rollouts, scores) of all packages but those apart: a rollout that two packages share counts once."""
-    terms = graph.each_node(
-        """SELECT r.id, r.policy, EXISTS (SELECT 1 FROM {node} v CROSS JOIN verdict d
-            WHERE v.name = c.package || '/verifier' AND d.rollout = r.id AND d.verifier = v.version) AS graded
-        FROM {node} c CROSS JOIN rollout r
-        WHERE c.name = c.package || '/context' AND r.context = c.version
-        AND c.package GLOB ?2 AND c.package NOT IN (SELECT value FROM json_each(?1)){kept}
-        AND r.task = (SELECT version FROM {node} WHERE name = c.package || '/task')
-        AND r.harness = (SELECT version FROM {node} WHERE name = c.package || '/harness')"""
+    terms = graph.each_package(
+        """SELECT r.id, r.policy, EXISTS (
+            SELECT 1 FROM verdict d WHERE d.rollout = r.id AND d.verifier = c.verifier) AS graded
+        FROM {package} c CROSS JOIN rollout r
+        WHERE r.context = c.context AND r.task = c.task AND r.harness = c.harness
+        AND c.name GLOB ?2 AND c.name NOT IN (SELECT value FROM json_each(?1)){kept}"""
     )
     sql = f"""SELECT policy, count(*), sum(graded) FROM
     (SELECT id, policy, max(graded) AS graded FROM ({terms}) GROUP BY id) GROUP BY policy"""

@@ -25,8 +25,10 @@ T = TypeVar("T")
 #: beyond so many steps a walk is taken as unbounded
 DEEP = 64
 _KEPT = " AND e.package NOT IN (SELECT name FROM temp.moved)"
+_RUN = ("context", "task", "harness")
 _TABLES = (
-    "CREATE TEMP TABLE moved (name TEXT PRIMARY KEY, there BOOLEAN) WITHOUT ROWID",
+    "CREATE TEMP TABLE moved (name TEXT PRIMARY KEY, tree TEXT, context TEXT, task TEXT, harness TEXT, verifier TEXT)"
+    " WITHOUT ROWID",
     "CREATE TEMP TABLE node_new (name TEXT PRIMARY KEY, package TEXT, version TEXT) WITHOUT ROWID",
     "CREATE TEMP TABLE edge_new (source TEXT, target TEXT, version TEXT, package TEXT, PRIMARY KEY (source, target))",
     "CREATE INDEX temp.edge_new_target ON edge_new (target)",
@@ -113,37 +115,23 @@ class GraphAt:
 
     def count(self, pattern: str = "*") -> int:
         """How many packages there are."""
-        sql = "SELECT count(*) FROM package WHERE name GLOB ?1" if pattern != "*" else "SELECT count(*) FROM package"
-        values = (glob(pattern),) if pattern != "*" else ()
-        found = int(self.db.execute(sql, values).fetchone()[0])
-        if self._moved:
-            narrow = " AND name GLOB ?1" if values else ""
-            gone = f"SELECT count(*) FROM package WHERE name IN (SELECT name FROM temp.moved){narrow}"
-            come = f"SELECT count(*) FROM temp.moved WHERE there{narrow}"
-            found += self.db.execute(come, values).fetchone()[0] - self.db.execute(gone, values).fetchone()[0]
-        return found
-
-    def each_node(self, sql: str) -> str:
-        """A SELECT over every table that holds nodes `c` of this revision: `{node}`, and `{kept}` in its WHERE."""
-        tables = [("node", " AND c.package NOT IN (SELECT name FROM temp.moved)" if self._moved else "")]
-        tables += [("temp.node_new", " AND c.version IS NOT NULL")] if self._moved else []
-        return " UNION ALL ".join(sql.format(node=node, kept=kept) for node, kept in tables)
+        if pattern == "*" and not self._moved:
+            return int(self.db.execute("SELECT count(*) FROM package").fetchone()[0])
+        sql = self.each_package("SELECT count(*) AS n FROM {package} c WHERE c.name GLOB ?1{kept}")
+        return int(self.db.execute(f"SELECT sum(n) FROM ({sql})", (glob(pattern),)).fetchone()[0])
 
     def without_evidence(self, pattern: str = "*") -> list[str]:
         """Packages for whose present C, T and H no rollout is recorded, sorted."""
-        def at(component: str) -> str:
-            return f"(SELECT version FROM {{node}} WHERE name = c.name || '/{component}')"
-
-        sql = self.each_package(f"""SELECT c.name FROM {{package}} c WHERE c.name GLOB ?1{{kept}} AND NOT EXISTS (
-            SELECT 1 FROM rollout r WHERE r.context = {at("context")} AND r.task = {at("task")}
-            AND r.harness = {at("harness")})""")
+        same = " AND ".join(f"r.{c} = c.{c}" for c in _RUN)
+        sql = self.each_package(f"""SELECT c.name FROM {{package}} c WHERE c.name GLOB ?1{{kept}}
+            AND NOT EXISTS (SELECT 1 FROM rollout r WHERE {same})""")
         return sorted(name for (name,) in self.db.execute(sql, (glob(pattern),)))
 
     def each_package(self, sql: str) -> str:
-        """A SELECT over every table that holds packages `c` of this revision, beside its `{node}` table."""
-        tables = [("package", "node", " AND c.name NOT IN (SELECT name FROM temp.moved)" if self._moved else "")]
-        tables += [("temp.moved", "temp.node_new", " AND c.there")] if self._moved else []
-        return " UNION ALL ".join(sql.format(package=p, node=n, kept=kept) for p, n, kept in tables)
+        """A SELECT over every table that holds packages `c` of this revision, with its components' versions."""
+        tables = [("package", " AND c.name NOT IN (SELECT name FROM temp.moved)" if self._moved else "")]
+        tables += [("temp.moved", " AND c.tree IS NOT NULL")] if self._moved else []
+        return " UNION ALL ".join(sql.format(package=table, kept=kept) for table, kept in tables)
 
     def _each(self, sql: str, joint: str = "UNION") -> str:
         """A SELECT over every table that holds edges of this revision."""
@@ -207,7 +195,8 @@ def _shown_tree(db: sqlite3.Connection) -> str | None:
 
 def _lay_beside(store: Store, db: sqlite3.Connection, shown: str | None, tree: str | None) -> None:
     """Packages and resources of `tree` that differ from what the index shows, in temporary tables."""
-    from rover_store.index_build import edges_of, package_json
+    from rover_store.index_build import package_json
+    from rover_store.index_rows import edges_of
 
     for statement in _TABLES:
         db.execute(statement)
@@ -215,14 +204,17 @@ def _lay_beside(store: Store, db: sqlite3.Connection, shown: str | None, tree: s
     nodes: list[tuple[str, str, str | None]] = []
     edges: list[tuple[str, str, str, str]] = []
     changes = layout.changed_packages(objects, shown, tree)
+    packages: list[tuple[str | None, ...]] = []
     for change in changes:
+        components: dict[str, str] = {}
         if change.new is not None:
             edges += [(*edge, change.name) for edge in edges_of(change.name, package_json(objects, change.new))]
-            components = layout.entry(objects, change.name, change.new).components
+            components = dict(layout.entry(objects, change.name, change.new).components)
             nodes += [(f"{change.name}/{c}", change.name, version) for c, version in components.items()]
+        packages.append((change.name, change.new, *(components.get(c) for c in COMPONENTS)))
     resources = layout.changed_resources(objects, shown, tree)
     nodes += [(f"resources/{r.name}", "", r.new) for r in resources]
-    db.executemany("INSERT INTO moved VALUES (?, ?)", [(c.name, c.new is not None) for c in changes])
+    db.executemany("INSERT INTO moved VALUES (?, ?, ?, ?, ?, ?)", packages)
     db.execute(
         "INSERT INTO node_new SELECT name, package, NULL FROM node WHERE package IN (SELECT name FROM moved)"
     )

@@ -106,7 +106,7 @@ def _summary(found: Part) -> str:
     parts = Counter(n.part for n in found.nodes)
     stale = sum(link.stale for link in found.links)
     words = [counted(sum(parts.values()) - parts["resource"], "component"), f"in {counted(packages, 'package')}"]
-    return f"{' '.join(words)}, {counted(parts['resource'], 'resource')}, {stale or 'nothing'} stale"
+    return f"{' '.join(words)}, {counted(parts['resource'], 'resource')}, {counted(stale, 'edge') if stale else 'nothing'} stale"
 
 
 class _Tree:

@@ -21,6 +21,9 @@ WORDS = {
     "nothing": "only notes or edges", "same": "untouched",
 }  # fmt: skip
 
+#: order of the table: what costs most comes first
+RANK = tuple(WORDS)
+
 
 def command(
     revisions: list[str] = typer.Argument(None, metavar="[A..B | A [B]]", help="From, to; HEAD~1..HEAD by default."),
@@ -93,7 +96,8 @@ def _print(found: Impact, limit: int | None) -> None:
     print(f"{found.old[:12]}..{found.new[:12]}: {', '.join(said) or 'no packages'}")
     if not found.to_do():
         print("all recorded scores stay comparable")
-    rows = [(p.name, WORDS[p.kind], _letters(p), _cause(p)) for p in found.packages[:limit]]
+    ranked = sorted(found.packages, key=lambda p: (RANK.index(p.kind), p.name))
+    rows = [(p.name, WORDS[p.kind], _letters(p), _cause(p)) for p in ranked[:limit]]
     if rows:
         print()
         print(table(rows, ("package", "what", "C T H V", "because")))
@@ -113,9 +117,9 @@ def _print(found: Impact, limit: int | None) -> None:
 
 def _next(counts: dict[str, int]) -> None:
     if counts["run"] or counts["grade"]:
-        note("next: `rover impact --names run | xargs -n1 rover run --policy ...`; what is to grade alone, it grades")
+        note("next: `rover impact A..B --names run | xargs -n 1 rover run --policy ...`")
     if counts["stale"]:
-        note(f"{counted(counts['stale'], 'package')} to rebuild: `rover graph --stale` shows the edges")
+        note(f"{counted(counts['stale'], 'package')} to rebuild; `rover graph --stale` shows the edges")
 
 
 def _letters(p: PackageImpact) -> str:
@@ -130,7 +134,7 @@ def _cause(p: PackageImpact) -> str:
     if p.causes:
         words.append(f"{' and '.join(p.causes)} changed")
     if p.through and p.kind == "stale":
-        words.append(f"{_short(p.through)} changed, and it is bound to the old version")
+        words.append(f"not bound to the new {_short(p.through)}")
     elif p.through:
         words.append(f"bound to another {_short(p.through)}")
     behind = sorted({s.component for s in p.stale})

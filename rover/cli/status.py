@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from rover.cli.output import Json, counted, print_json, table
+from rover.cli.output import Json, counted, print_json, table, wrapped
 from rover.cli.stores import open_store
 
 
@@ -39,7 +39,8 @@ def command(
         print("  next: `rover repair NAME --fcr`; if it fits as it is, `rover commit --fresh`")
     if found.without_evidence:
         names = found.without_evidence
-        print(f"\nno rollouts yet for {len(names)}: {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}")
+        some = f"no rollouts yet for {len(names)}: {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}"
+        print(f"\n{wrapped(some, '  ')}")
         print("  next: `rover run NAME --policy ...`; see `rover help policies`")
     if found.open_cases:
         print("\nopen repair cases")
