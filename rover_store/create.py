@@ -9,9 +9,9 @@ import threading
 from pathlib import Path
 
 from rover_store import config
+from rover_store.durable import write_files
 from rover_store.errors import StoreError, UsageError
 from rover_store.packs import fsync_folder
-from rover_store.ref_moves import write_file
 from rover_store.refs import SEALED
 
 # gc.auto: git must never pack or prune by itself. hideRefs: no clone or fetch transfers the sealed audits.
@@ -89,4 +89,4 @@ def _sweep(folder: Path) -> None:
 
 def _write(path: Path, text: str) -> None:
     path.touch()
-    write_file(path, text)
+    write_files([(path, text)])

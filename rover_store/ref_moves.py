@@ -14,8 +14,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from rover_store.durable import sync_folders, write_files
 from rover_store.errors import LostRace, StoreError, UsageError
-from rover_store.packs import fsync_folder
 from rover_store.refs import Refs, check_ref
 
 Moves = Mapping[str, tuple[str | None, str | None]]
@@ -73,8 +73,7 @@ class Prepared:
             if path.is_file() or path.is_symlink():
                 path.unlink(missing_ok=True)
         touched = [(self._refs.git / name).parent for name in (*sets, *head, *deletions)]
-        for folder in dict.fromkeys(touched + ([self._refs.git] if self._rewrite else [])):
-            fsync_folder(folder)
+        sync_folders(touched + ([self._refs.git] if self._rewrite else []))
 
     def _rename(self, name: str) -> None:
         self.begun = True
@@ -97,6 +96,7 @@ class Prepared:
     def _prepare(self) -> None:
         gone = {name for name, (_, new) in self._moves.items() if new is None}
         packed = self._refs.packed()
+        texts: list[tuple[Path, str]] = []
         rewrite = self._rewrite = dict.fromkeys(name for name in gone if name in packed)
         for name, (old, new) in sorted(self._moves.items()):
             path = self._refs.git / (name if name == "HEAD" else check_ref(name))
@@ -111,10 +111,11 @@ class Prepared:
             self._locks[name] = lock
             self._compare(name, old)
             if new is not None:
-                write_file(lock, _line(new))
+                texts.append((lock, _line(new)))
         if rewrite:
             self._packed = take_lock(self._refs.git / "packed-refs")
-            write_file(self._packed, self._rewritten(rewrite))
+            texts.append((self._packed, self._rewritten(rewrite)))
+        write_files(texts)
 
     def _compare(self, name: str, old: str | None) -> None:
         refs = self._refs
@@ -216,18 +217,6 @@ def drop_lock(path: Path, value: str | None = None) -> None:
 
 def _line(value: str) -> str:
     return f"ref: {value}\n" if value.startswith("refs/") else f"{value}\n"
-
-
-def write_file(path: Path, text: str) -> None:
-    """Fill a file and make its content durable."""
-    fd = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
-    try:
-        data = memoryview(text.encode("utf-8", "surrogateescape"))
-        while data:
-            data = data[os.write(fd, data) :]
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _remove_empty(path: Path) -> None:
