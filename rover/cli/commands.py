@@ -36,13 +36,15 @@ COMMANDS: dict[str, Entry] = {
     "repair": Entry("repair", "Repair a package by Factorial Compatibility Replay.", "Run and repair"),
     # history
     "show": Entry("show", "Show a commit, package, component, file, rollout or case.", "History"),
-    "log": Entry("log", "Show the history of the store, a package or a component.", "History"),
+    "log": Entry("log", "Show the history of the store, a package, component or file.", "History"),
+    "sql": Entry("sql", "Ask packages, history and evidence in SQL, read-only.", "History"),
     "graph": Entry("graph", "Show what depends on what, and which edges are stale.", "History"),
     "impact": Entry("impact", "Say which recorded scores survive a change.", "History"),
     "release": Entry("release", "Release a revision: signed-off tag, manifest, checksums.", "History"),
     "diff": Entry("diff", "Compare two revisions by package and component.", "History"),
     "branch": Entry("branch", "List, make, move to or delete branches.", "History"),
     "tag": Entry("tag", "List, make or delete tags.", "History"),
+    "merge": Entry("merge", "Merge another branch, and settle conflicts.", "History"),
     "undo": Entry("undo", "Take back the last operation.", "History"),
     "op": Entry("op", "Show the log of operations, or go back to a state of it.", "History"),
     # care
