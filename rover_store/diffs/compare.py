@@ -165,7 +165,9 @@ def _bytes(old: bytes | None, new: bytes | None) -> Content:
     at = first_difference(old, new)
     notes = [f"the first difference is at byte {at}"]
     if at == min(len(old), len(new)):
-        notes = [f"{abs(len(old) - len(new))} bytes {'appended' if len(new) > len(old) else 'cut off the end'}"]
+        size = abs(len(old) - len(new))
+        what = f"{size} byte{'s' * (size != 1)}"
+        notes = [f"{what} appended" if len(new) > len(old) else f"{what} cut off the end"]
     if max(len(old), len(new)) > TEXT_BYTES:
         notes.append(f"larger than {TEXT_BYTES >> 20} MiB, compared by bytes alone")
     return Content("bytes", *sizes, tuple(notes))

@@ -25,10 +25,9 @@ def json_writing(old: str, new: str) -> str:
     numbers = [sorted(_numbers(t)) for t in (old, new)]
     if numbers[0] != numbers[1]:
         reasons.append("writing of numbers")
-    if _SPACE.sub("", old) != _SPACE.sub("", new):
-        if not reasons:
-            reasons.append("escapes in texts")
-    elif not reasons or old.split() != new.split() or old != new:
+    if not reasons and _SPACE.sub("", old) != _SPACE.sub("", new):
+        reasons.append("escapes in texts")
+    if not reasons or sorted(_SPACE.findall(old)) != sorted(_SPACE.findall(new)):
         reasons.append("white space")
     return f"the same values; only the writing differs ({', '.join(reasons)})"
 

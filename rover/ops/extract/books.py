@@ -30,9 +30,9 @@ def read(payload: dict[str, Any]) -> dict[str, Any]:
     digests = parts.parts()
     _check(parts)
     try:
-        with warnings.catch_warnings(action="ignore"):
-            values = openpyxl.load_workbook(name, read_only=True, data_only=True)
-            formulas = openpyxl.load_workbook(name, read_only=True, data_only=False)
+        with warnings.catch_warnings(action="ignore"), open(name, "rb") as one, open(name, "rb") as two:
+            values = openpyxl.load_workbook(one, read_only=True, data_only=True)
+            formulas = openpyxl.load_workbook(two, read_only=True, data_only=False)
             left = CELLS
             sheets = []
             for sheet in formulas.worksheets:
