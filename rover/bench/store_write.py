@@ -31,7 +31,9 @@ _EDITED = "context/files/notes.md"
 
 
 # --- a whole suite ---------------------------------------------------------------------------------------
-def measure_import(work: Path, packages: int, tick: Tick | None = None, memory_bar: float = 500) -> list[Row]:
+def measure_import(
+    work: Path, packages: int, tick: Tick | None = None, memory_bar: float = 500, with_dvc: bool = True
+) -> list[Row]:
     """CPU and memory of importing a synthetic suite, as ratios to git fast-import and to `dvc add` and a commit."""
     work.mkdir(parents=True, exist_ok=True)
     stream = work / f"import-{packages}.stream"
@@ -51,8 +53,9 @@ def measure_import(work: Path, packages: int, tick: Tick | None = None, memory_b
     rows = [
         Row(f"{what} / git fast-import", mine.cpu / theirs.cpu, "ratio of CPU", 0.5, note=_seconds(mine, theirs)),
         Row(f"{what}: memory", mine.rss, "MB", memory_bar, note=f"git fast-import {theirs.rss:.0f} MB"),
-        _against_dvc(work, packages, mine, what),
     ]
+    if with_dvc:
+        rows.append(_against_dvc(work, packages, mine, what))
     for folder in (ours, git):
         shutil.rmtree(folder)
     return rows

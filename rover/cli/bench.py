@@ -73,6 +73,30 @@ def run(
     )
 
 
+@app.command("store")
+def store(
+    work: Path = typer.Option(
+        Path("rover-bench"), "--work", metavar="DIR", help="Where suites are built, and found the next time."
+    ),
+    packages: int = typer.Option(10_000, "--packages", min=100, max=1_000_000, help="Packages of the import and log."),
+    big: int = typer.Option(100_000, "--big", min=100, max=1_000_000, help="Packages of the big suite."),
+    only: list[str] = typer.Option([], "--only", metavar="PART", help="Only these parts; again or with commas."),
+    out: Path = Out,
+    as_json: bool = Json,
+) -> None:
+    """The store against git and DVC: import, edit, log, graph, diff, writers, gc. The full size takes an hour.
+
+    Example: rover bench store --packages 1000 --big 2000 --only edit,graph,gc
+    """
+    from rover.bench import store as parts
+
+    chosen = parts.chosen(only)
+    bench = parts.Bench(work.absolute(), parts.Scale(packages, big))
+    parts.room(bench.work, bench.scale, chosen)
+    named = [(n, lambda tick, n=n: parts.PARTS[n](bench, tick)) for n in chosen]
+    _report("bench store", named, out, as_json)  # type: ignore[arg-type]
+
+
 def _report(name: str, parts: list[tuple[str, Measure]], out: Path | None, as_json: bool) -> None:
     if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
         raise UsageError(f"--out {out}: no file can be written there")
