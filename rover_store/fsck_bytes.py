@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
+from rover_store.inventory import Entries, entries_of
 from rover_store.packs import COMMIT, TAG, TREE
 
 
@@ -29,7 +30,8 @@ WARNINGS = frozenset({
 
 _NULL = bytes(20)
 _MODES = frozenset({b"100644", b"100755", b"120000", b"40000", b"160000"})
-_ENTRY = re.compile(rb"([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)
+_FILES = frozenset({b"100644", b"100755", b"40000"})
+_HOSTILE = re.compile(rb"[\x01-\x1f\x7f\\\x80-\xff]|[ .](\0|$)")
 _ODD_NAME = re.compile(rb"(?i)^\.|/|\\|^git~|\xe2\x80|\xe2\x81|\xef\xbb|^gi[tr0-9a-f]")
 _ID = re.compile(rb"[0-9a-f]{40}\n")
 _DATE = re.compile(rb"[0-9]+")
@@ -42,7 +44,7 @@ _LONGEST_NAME = 4096
 def check(kind: int, data: bytes) -> list[Finding]:
     """What is wrong with the bytes of an object."""
     if kind == TREE:
-        return list(_tree(data))
+        return check_tree(data, entries_of(data))
     if kind == COMMIT:
         return list(_commit(data))
     if kind == TAG:
@@ -51,11 +53,23 @@ def check(kind: int, data: bytes) -> list[Finding]:
 
 
 # --- trees -----------------------------------------------------------------------------------------------
-def _tree(data: bytes) -> Iterator[Finding]:
-    found = _ENTRY.findall(data)
-    if sum([len(mode) + len(name) for mode, name, _ in found]) + 22 * len(found) != len(data):
-        yield Finding("badTree", _broken_tree(data))
-        return
+def check_tree(data: bytes, found: Entries | None) -> list[Finding]:
+    """What is wrong with a tree, whose entries are given (None: it cannot be parsed)."""
+    return [Finding("badTree", _broken_tree(data))] if found is None else list(_tree(found))
+
+
+def is_hostile(found: Entries) -> bool:
+    """Whether a tree holds links or submodules, or names that not every file system can hold side by side."""
+    names = [name for _, name, _ in found]
+    return (
+        not {mode for mode, _, _ in found} <= _FILES
+        or _HOSTILE.search(b"\0".join(names)) is not None
+        or len({name.lower() for name in names}) != len(names)
+        or max(map(len, names), default=0) > 255
+    )
+
+
+def _tree(found: Entries) -> Iterator[Finding]:
     modes = {mode for mode, _, _ in found}
     names = [name for _, name, _ in found]
     keys = [name + b"/" if mode == b"40000" else name for mode, name, _ in found]
@@ -69,7 +83,7 @@ def _tree(data: bytes) -> Iterator[Finding]:
     yield from _odd_tree(found)
 
 
-def _odd_tree(found: list[tuple[bytes, bytes, bytes]]) -> Iterator[Finding]:
+def _odd_tree(found: Entries) -> Iterator[Finding]:
     seen: dict[str, str] = {}
     for mode, name, item in found:
         if item == _NULL:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rover_store import index_build, layout
 from rover_store.errors import StoreError
+from rover_store.index_rows import edges_of
 from rover_store.problems import Problem
 
 if TYPE_CHECKING:
@@ -35,26 +36,49 @@ def check_index(store: Store) -> Iterator[Problem]:
 
 
 def _contents(store: Store, head: str) -> Iterator[Problem]:
-    """Package by package, so that neither side is held whole."""
+    """Rows are summed on both sides, so that neither is held whole: equal sums of their hashes are equal rows."""
     objects, root = store.objects, store.revisions.load(head).tree
-    packages = dict(store.index.ask(lambda db: db.execute("SELECT name, tree FROM package").fetchall()))
-    nodes = store.index.ask(lambda db: db.execute("SELECT name, version FROM node WHERE package = ''").fetchall())
-    if packages != layout.package_trees(objects, root):
+    packages, nodes, edges = _Sum(), _Sum(), _Sum()
+    for name, tree in layout.package_trees(objects, root).items():
+        packages.add((name, tree))
+        for component, version in layout.entry(objects, name, tree).components.items():
+            nodes.add((f"{name}/{component}", version))
+        rows = edges_of(name, index_build.package_json(objects, tree))
+        for edge in {row[:2]: row for row in rows}.values():
+            edges.add(tuple(edge))
+    for name, tree in layout.resource_trees(objects, root).items():
+        nodes.add((f"resources/{name}", tree))
+    if _indexed(store, "SELECT name, tree FROM package") != packages:
         yield _wrong("packages are not those of the head")
         return
-    wrong = dict(nodes) != {f"resources/{n}": t for n, t in layout.resource_trees(objects, root).items()}
-    for name, tree in packages.items():
-        nodes, edges = store.index.ask(lambda db, n=name: (  # type: ignore[misc]
-            db.execute("SELECT name, version FROM node WHERE package = ?", (n,)).fetchall(),
-            db.execute("SELECT source, target, version FROM edge WHERE package = ?", (n,)).fetchall(),
-        ))  # fmt: skip
-        there = {f"{name}/{c}": t for c, t in layout.entry(objects, name, tree).components.items()}
-        real = {e[:2]: e.version for e in index_build.edges_of(name, index_build.package_json(objects, tree))}
-        if dict(nodes) != there or {(s, t): v for s, t, v in edges} != real:
-            wrong = True
-            break
-    if wrong:
+    tables = ("SELECT name, version FROM node", "SELECT source, target, version FROM edge")
+    if [_indexed(store, sql) for sql in tables] != [nodes, edges]:
         yield _wrong("nodes or edges are not those of the head")
+
+
+class _Sum:
+    """A set of rows as a number: the count and the sum of their hashes."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def add(self, row: tuple[str, ...]) -> None:
+        self.value += (1 << 70) + hash(row)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Sum) and self.value == other.value
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _indexed(store: Store, sql: str) -> _Sum:
+    def question(db: sqlite3.Connection) -> _Sum:
+        found = _Sum()
+        for row in db.execute(sql):
+            found.add(tuple(row))
+        return found
+
+    return store.index.ask(question)
 
 
 def _ancestors(store: Store, head: str) -> set[str]:

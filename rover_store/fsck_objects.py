@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rover_store import fsck_bytes
 from rover_store.errors import StoreError
-from rover_store.inventory import Inventory, Repository, links_of, read_loose
+from rover_store.inventory import Inventory, Repository, entries_of, links_of, links_of_entries, read_loose
 from rover_store.packfile import PackFile, checksum, object_digest
 from rover_store.packs import BLOB, COMMIT, KIND_NAME, TREE
 from rover_store.problems import Problem
@@ -68,12 +68,15 @@ def judge(inventory: Inventory, where: str, number: int, kind: int, data: bytes)
     if kind == BLOB:
         inventory.kinds[number] = kind
         return
-    for finding in fsck_bytes.check(kind, data):
+    entries = entries_of(data) if kind == TREE else None
+    found = fsck_bytes.check_tree(data, entries) if kind == TREE else fsck_bytes.check(kind, data)
+    for finding in found:
         severity = "warning" if finding.kind in fsck_bytes.WARNINGS else "error"
         what = f"{KIND_NAME[kind]} {name.hex()}: {finding.what}"
         yield Problem(where, what, severity, finding.kind, "made by another program; write the commit again")
     try:
-        inventory.add(number, kind, links_of(kind, data))
+        inventory.add(number, kind, links_of(kind, data) if entries is None else links_of_entries(entries))
+        inventory.hostile = inventory.hostile or (entries is not None and fsck_bytes.is_hostile(entries))
     except StoreError:  # told by its bytes
         inventory.kinds[number] = kind
 

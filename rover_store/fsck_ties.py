@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rover_store import graph, index_build, layout
 from rover_store.errors import PackageError, StoreError
 from rover_store.graph import Dependency
+from rover_store.index_rows import edges_of
 from rover_store.inventory import Inventory
 from rover_store.names import COMPONENTS, RESOURCE_KINDS, check_name, package_path
 from rover_store.objects import Objects
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _CHECKOUT = "rover checkout, mend the folder, rover commit"
 _FRESH = "rover commit DIR --fresh, if the components fit as they are"
+#: folders in which any file may lie (cases/ holds a record too)
+_ANYTHING = ("context/files/", "verifier/checks/", "verifier/reference/files/", "demonstrations/")
 _HOSTILE = re.compile(r"[\x00-\x1f\x7f\\]|[ .]$|[\udc80-\udcff]")
 
 
@@ -71,10 +74,9 @@ class _Judge:
             yield Problem(where, what, kind="wrongName", remedy=_CHECKOUT)
         level = self._objects.list_tree(tree)
         present = {f"{name}/{c}": level[c].id for c in COMPONENTS if c in level and level[c].is_folder}
-        present.update((f"resources/{r}", t) for r, t in resources.items())
-        edges = index_build.edges_of(name, record)
+        edges = edges_of(name, record)
         for edge in edges:
-            yield from self._edge(f"{branch}:{edge.source}", edge, present)
+            yield from self._edge(f"{branch}:{edge.source}", edge, present, resources)
         try:
             graph.order({e.source for e in edges} | {e.target for e in edges}, edges)
         except StoreError as error:
@@ -92,14 +94,17 @@ class _Judge:
             yield Problem(where, "holds no resource.json", kind="missingFile", remedy="rover build, or a clone")
 
     # --- edges -------------------------------------------------------------------------------------------
-    def _edge(self, where: str, edge: Dependency, present: dict[str, str]) -> Iterator[Problem]:
+    def _edge(
+        self, where: str, edge: Dependency, present: dict[str, str], resources: dict[str, str]
+    ) -> Iterator[Problem]:
         say = "package.json: edges: "
         if edge.source not in present:
             yield Problem(where, f"{say}{edge.source} does not exist", kind="danglingEdge", remedy=_CHECKOUT)
-        if edge.target not in present:
+        there = present.get(edge.target) or resources.get(edge.target.removeprefix("resources/"))
+        if there is None:
             what = f"{say}depends on {edge.target}, which does not exist"
             yield Problem(where, what, kind="danglingEdge", remedy=_CHECKOUT)
-        if present.get(edge.target) == edge.version:
+        if there == edge.version:
             return
         number = self._inventory.of(edge.version)
         pin = f"{say}{edge.target} at {edge.version[:12]}"
@@ -160,6 +165,8 @@ class _Judge:
                 what = f"{path}: differs from {folded[name.casefold()]} in case alone"
                 yield Problem(where, what, "warning", "caseCollision", _CHECKOUT)
             if item.mode == FOLDER:
+                if f"{path}/" in _ANYTHING and not self._inventory.hostile:
+                    continue  # any file may lie there, and every tree of the store was found harmless
                 yield from self._walk(where, self._objects.list_tree(item.id), f"{path}/", files)
             elif item.mode in (FILE, EXECUTABLE):
                 files[path] = item.id

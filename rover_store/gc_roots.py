@@ -65,19 +65,21 @@ def _cases(store: Store) -> Iterator[str]:
 def _pins(store: Store) -> Iterator[str]:
     """Versions that edges were built against, at the head of every branch."""
     from rover_store import index_build, layout
+    from rover_store.index_rows import edges_of
 
     objects, head = store.objects, store.refs.head_id()
     here: str | None = None
     with suppress(StoreError):  # a branch on something that is no commit: fsck tells
         if head is not None:
-            yield from {edge.version for edge in store.graph("HEAD")[0]}
+            rows = store.index.ask(lambda db: db.execute("SELECT DISTINCT version FROM edge").fetchall())
+            yield from (str(version) for (version,) in rows)
             here = store.revisions.load(head).tree
     for other in sorted(set(store.branches().values()) - {head}):
         with suppress(StoreError):
             for change in layout.changed_packages(objects, here, store.revisions.load(other).tree):
                 if change.new is not None:
                     record = index_build.package_json(objects, change.new)
-                    yield from (edge.version for edge in index_build.edges_of(change.name, record))
+                    yield from (edge.version for edge in edges_of(change.name, record))
 
 
 def _evidence(store: Store) -> Iterator[str]:

@@ -26,6 +26,7 @@ _LOOSE = re.compile(r"[0-9a-f]{38}")
 _FOLDER, _SUBMODULE = (b"40000", b"040000"), b"160000"
 
 Links = list[tuple[bytes, int]]
+Entries = list[tuple[bytes, bytes, bytes]]
 
 
 class Repository(NamedTuple):
@@ -121,6 +122,8 @@ class Inventory:
         self._expected = bytearray(1)
         #: what an object names and no repository holds: number -> (id, kind)
         self.missing: dict[int, Links] = {}
+        #: whether a tree was seen that not every file system can hold, or that holds more than files
+        self.hostile = False
         for n, repository in enumerate(self.repositories):
             self._place(repository, 1 << min(n, 7))
 
@@ -289,10 +292,10 @@ class Inventory:
 def links_of(kind: int, data: bytes) -> Links:
     """What an object names: ids and the kinds they must have. StoreError where it cannot be parsed."""
     if kind == TREE:
-        found = _ENTRY.findall(data)
-        if sum([len(mode) + len(name) for mode, name, _ in found]) + 22 * len(found) != len(data):
+        found = entries_of(data)
+        if found is None:
             raise StoreError("a tree object is damaged")
-        return [(name, TREE if mode in _FOLDER else BLOB) for mode, _, name in found if mode != _SUBMODULE]
+        return links_of_entries(found)
     if kind == COMMIT:
         head = data.partition(b"\n\n")[0]
         return [
@@ -304,6 +307,17 @@ def links_of(kind: int, data: bytes) -> Links:
             raise StoreError("a tag object is damaged")
         return [(bytes.fromhex(match[1].decode()), KIND_CODE[match[2].decode()])]
     return []
+
+
+def entries_of(data: bytes) -> Entries | None:
+    """Mode, name and id of every entry of a tree, None where it cannot be parsed."""
+    found: Entries = _ENTRY.findall(data)
+    whole = sum([len(mode) + len(name) for mode, name, _ in found]) + 22 * len(found) == len(data)
+    return found if whole else None
+
+
+def links_of_entries(entries: Entries) -> Links:
+    return [(name, TREE if mode in _FOLDER else BLOB) for mode, _, name in entries if mode != _SUBMODULE]
 
 
 def read_loose(git: Path, object_hex: str) -> tuple[int, bytes]:
