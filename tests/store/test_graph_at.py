@@ -21,7 +21,8 @@ from rover_store.layout import changed_packages
 from rover_store.store import Store
 
 PACKAGES = ("one", "two", "three")
-NODES = [*(f"{p}/{c}" for p in PACKAGES for c in ("context", "task", "verifier")), "resources/files/r", "resources/apps/s"]
+NODES = [f"{p}/{c}" for p in PACKAGES for c in ("context", "task", "verifier")]
+NODES += ["resources/files/r", "resources/apps/s"]
 EDGES = st.lists(st.tuples(st.sampled_from(NODES[:-2]), st.sampled_from([*NODES, "one/gone"]), st.sampled_from("ab")))
 VERSIONS = st.fixed_dictionaries({n: st.sampled_from("ab") for n in NODES})
 
