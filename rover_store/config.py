@@ -20,6 +20,7 @@ class Config(NamedTuple):
     """Settings of a store."""
 
     format: int = FORMAT
+    database: str = ""  # SQLAlchemy URL of a second database that follows the index
 
 
 def find(folder: Path | None) -> Path:
@@ -69,4 +70,7 @@ def read(root: Path) -> Config:
     if version > FORMAT:
         message = f"{file}: format: {version} was written by a newer rover; this one reads {FORMAT}"
         raise StoreError(message, hint="pip install --upgrade workrover")
-    return Config(version)
+    database = values.get("database", "")
+    if not isinstance(database, str):
+        raise StoreError(f"{file}: database: must be a URL in quotes")
+    return Config(version, database)

@@ -66,6 +66,11 @@ class Index:
         """Trees of the packages, as the index compares them."""
         return self._source.trees
 
+    @property
+    def source(self) -> Source:
+        """The two repositories, for what is built from them like the index."""
+        return self._source
+
     # --- bringing it up to date --------------------------------------------------------------------------
     def sync(self) -> None:
         """Show what the refs name now."""

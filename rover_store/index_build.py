@@ -227,12 +227,8 @@ def show_contents(db: Rows, trees: Trees, old: str | None, new: str | None) -> N
     for at in range(0, len(changes), _CHUNK):
         part = changes[at : at + _CHUNK]
         gone = part if old is not None else []
-        db_delete(db, "package", "name", [(c.name,) for c in gone])
-        # a range of the key: what lies below NAME/
-        ranges = [(f"{c.name}/", f"{c.name}0") for c in gone]
-        for table, column in (("node", "name"), ("edge", "source")):
-            if ranges:
-                db.executemany(f"DELETE FROM {table} WHERE {column} > ? AND {column} < ?", ranges)
+        for table, column in (("package", "name"), ("node", "package"), ("edge", "package")):
+            db_delete(db, table, column, [(c.name,) for c in gone])
         rows = [index_rows.package_rows(objects, c.name, c.new) for c in part if c.new is not None]
         insert(db, "package", [row for row, _, _ in rows])
         insert(db, "node", [n for _, nodes, _ in rows for n in nodes])

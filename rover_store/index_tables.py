@@ -1,7 +1,7 @@
 """The index's tables as SQL text, so that reading starts without SQLModel. `schema` defines them; a test compares."""
 
 #: raised when a table changes: an index of another version is rebuilt
-VERSION = "2"
+VERSION = "3"
 
 TABLES = """
 CREATE TABLE meta ( "key" VARCHAR NOT NULL, value VARCHAR NOT NULL, PRIMARY KEY ("key") );
@@ -43,6 +43,7 @@ CREATE UNIQUE INDEX ix_history_id ON history (id);
 CREATE INDEX ix_trailer_key ON trailer ("key");
 CREATE INDEX ix_change_node ON change (node);
 CREATE INDEX ix_node_package ON node (package);
+CREATE INDEX ix_edge_package ON edge (package);
 CREATE INDEX ix_edge_target ON edge (target);
 CREATE INDEX ix_rollout_context ON rollout (context);
 CREATE INDEX ix_rollout_package ON rollout (package);

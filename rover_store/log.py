@@ -97,9 +97,12 @@ class _Pages:
         self._last: str | None = None
         self._ids: list[str] | None = None  # all commits of the log, where it is not the plain one of HEAD
         self._at = 0
+        self._done = False
 
     def next(self, size: int) -> list[LogEntry] | None:
         """The next entries; None at the end. A page may be empty: what was looked at did not fit."""
+        if self._done:
+            return None
         if self._ids is None and not self._plain():
             self._ids = log_select.ids(self._store, self._start, self._wanted, self._selected)
             self._at = self._ids.index(self._last) + 1 if self._last in self._ids else 0
@@ -115,8 +118,8 @@ class _Pages:
             self._start_over()
             return []
         rows, entries = found
-        if self._ids is None and not rows:
-            return None
+        if self._ids is None:
+            self._done = len(rows) < size
         self._last = rows[-1] if rows else self._last
         return [e for e in entries if log_select.differs(self._store, self._selected, e)]
 
@@ -159,13 +162,11 @@ def _entry(
     parents = db.execute(
         "SELECT id FROM parent JOIN history ON history.seq = parent.parent WHERE child = ? ORDER BY position", (seq,)
     ).fetchall()
-    where, values = log_select.below(db, selected, seq)
-    found = db.execute(f"SELECT node, old, new FROM change WHERE seq = ?{where} ORDER BY node LIMIT ?",
-                       (seq, *values, -1 if most is None else most)).fetchall()  # fmt: skip
+    sql, values = log_select.below(db, selected, seq)
+    found = db.execute(f"{sql} ORDER BY node LIMIT ?", (*values, -1 if most is None else most)).fetchall()
     more = 0
     if most is not None and len(found) == most:
-        count = db.execute(f"SELECT count(*) FROM change WHERE seq = ?{where}", (seq, *values)).fetchone()[0]
-        more = count - len(found)
+        more = db.execute(f"SELECT count(*) FROM ({sql})", values).fetchone()[0] - len(found)
     message = subject if body is None else f"{subject}\n{body}"
     changes = tuple(Change(*c) for c in found)
     return LogEntry(commit, tree, tuple(p for (p,) in parents), author, time, message, changes, more)

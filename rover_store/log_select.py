@@ -114,20 +114,22 @@ def conditions(db: sqlite3.Connection, wanted: Filter, selected: list[Selected])
 
 
 def below(db: sqlite3.Connection, selected: list[Selected], seq: int) -> tuple[str, list[object]]:
-    """What of a commit's changes a narrowed log lists: those at and below its nodes."""
-    parts, values = [], []
+    """What of a commit's changes a narrowed log lists, as a SELECT: those at and below its nodes."""
+    every = "SELECT node, old, new FROM change WHERE seq = ?"
+    parts: list[str] = []
+    values: list[object] = []
     for s in selected:
         if s.node is None:
-            return "", []
+            return every, [seq]
         if not _counts(db, s, seq):
             continue
-        if exact(s.node):
-            parts.append("node = ? OR (node > ? AND node < ?)")
-            values += [s.node, f"{s.node}/", f"{s.node}0"]
+        if exact(s.node):  # two look-ups: a commit may have changed a hundred thousand packages
+            parts += [f"{every} AND node = ?", f"{every} AND node > ? AND node < ?"]
+            values += [seq, s.node, seq, f"{s.node}/", f"{s.node}0"]
         else:
-            parts.append("node GLOB ? OR node GLOB ?")
-            values += [s.node, f"{s.node}/*"]
-    return (f" AND ({' OR '.join(parts)})", list(values)) if parts else ("", [])
+            parts.append(f"{every} AND (node GLOB ? OR node GLOB ?)")
+            values += [seq, s.node, f"{s.node}/*"]
+    return " UNION ".join(parts or [every]), values or [seq]
 
 
 def differs(store: Store, selected: list[Selected], entry: LogEntry) -> bool:

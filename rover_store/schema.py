@@ -134,7 +134,7 @@ class Edge(SQLModel, table=True):
     """`source` was built against this version of `target`."""
 
     __tablename__: ClassVar[str] = "edge"
-    __table_args__ = (SqlIndex("ix_edge_target", "target"), _CLUSTERED)
+    __table_args__ = (SqlIndex("ix_edge_target", "target"), SqlIndex("ix_edge_package", "package"), _CLUSTERED)
 
     source: str = Field(primary_key=True)
     target: str = Field(primary_key=True)

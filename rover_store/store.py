@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from rover_store import config, graph, layout
 from rover_store.commits import Commit
-from rover_store.errors import NotFound, StoreError, UsageError
+from rover_store.errors import NotFound, RoverError, StoreError, UsageError
 from rover_store.graph import Dependency, Stale
 from rover_store.layout import PackageEntry
 from rover_store.lock import RepositoryLock
@@ -60,6 +60,7 @@ class Store:
         self.revisions = Revisions(self.objects, self.refs, partial(operations, self), clock)
         self.lock = RepositoryLock(self.git, self.refs)
         self.writing = False
+        self.mirrored = True
         self._late = threading.RLock()
         self._evidence: Evidence | None = None
         self._index: Index | None = None
@@ -195,6 +196,13 @@ class Store:
         """What follows a write: the index. If it fails, the write stands and the next command repairs."""
         with suppress(StoreError, OSError):
             self.index.sync()
+        if self.config.database and self.mirrored:
+            from rover_store.mirror import sync
+
+            try:
+                sync(self, self.config.database)
+            except RoverError:  # `rover reindex` tells; one that is away is not waited for again
+                self.mirrored = False
 
     @property
     def index(self) -> Index:
@@ -216,23 +224,26 @@ class Store:
 
         return [problem for problem in fsck(self) if problem.severity == "error"]
 
-    def checkout(self, name: str, folder: Path, rev: str = "HEAD") -> PackageEntry:
-        """Write a package out as a folder, which must not exist or be empty."""
+    def checkout(self, name: str, folder: Path, rev: str = "HEAD", *, force: bool = False) -> PackageEntry:
+        """Write a package out as a folder: a new or empty one, or an unchanged checkout (`force`: a changed one)."""
         from rover_store.folder import checkout
 
-        return checkout(self, name, folder, rev)
+        return checkout(self, name, folder, rev, force=force)
 
     def commit_folder(
         self, folder: Path, message: str = "", *, author: str | None = None, time: int | None = None,
-        command: str = "", fresh: bool = False,
+        command: str = "", fresh: bool = False, force: bool = False,
     ) -> FolderCommit:  # fmt: skip
         """Take a package folder into the store. PackageError names file, field and reason; then nothing changes.
 
-        `fresh` says that unchanged components fit the changed ones as they are: none is stale afterwards.
+        What the store has changed since the folder was checked out is kept; UsageError where both changed one thing.
+        `force` takes the folder as it is. `fresh` says that unchanged components fit the changed ones.
         """
-        from rover_store.folder import commit_folder
+        from rover_store import folder as folders
 
-        return commit_folder(self, folder, message, author=author, time=time, command=command, fresh=fresh)
+        return folders.commit_folder(
+            self, folder, message, author=author, time=time, command=command, fresh=fresh, force=force
+        )
 
     # --- branches, tags, cases ---------------------------------------------------------------------------
     def current_branch(self) -> str | None:

@@ -1,17 +1,39 @@
-"""`rover reindex`: build the index again."""
+"""`rover reindex`: build the index again, or bring a second database up to date."""
 
 from __future__ import annotations
 
-from rover.cli.output import Json, counted, print_json
+import typer
+
+from rover.cli.output import Json, counted, note, print_json
 from rover.cli.stores import open_store
 
 
-def command(as_json: bool = Json) -> None:
+def command(
+    to: str = typer.Option("", "--to", metavar="URL", help="Bring this database up to date instead."),
+    as_json: bool = Json,
+) -> None:
     """Build the index again from git alone. Any command does this by itself when the index is gone or broken.
+
+    With --to, or `database` in config.toml, a second database (PostgreSQL, or any of SQLAlchemy) gets what is new.
 
     Example: rover reindex
     """
     store = open_store()
-    store.reindex()
-    count = len(store.packages())
-    print_json({"packages": count}) if as_json else print(f"indexed {counted(count, 'package')}")
+    said: dict[str, object] = {}
+    if not to:
+        store.reindex()
+        said["packages"] = len(store.packages())
+    if store.index.in_memory:
+        note("the index cannot be written here; it was built for this command alone")
+    if to or store.config.database:
+        from rover_store.mirror import sync
+
+        found = sync(store, to or store.config.database)
+        said |= {"database": found.database, "rows": found.rows, "fresh": found.fresh}
+    if as_json:
+        print_json(said)
+        return
+    if "packages" in said:
+        print(f"indexed {counted(int(str(said['packages'])), 'package')}")
+    if "database" in said:
+        print(f"{found.database} shows {counted(found.rows['history'], 'commit')}")

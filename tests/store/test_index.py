@@ -183,14 +183,3 @@ def test_the_tables_are_those_of_the_schema() -> None:
         return re.sub(r"\s*([(),])\s*", r"\1", " ".join(statement.split()))
 
     assert sorted(map(plain, wanted)) == sorted(plain(s) for s in TABLES.split(";") if s.strip())
-
-
-def test_the_index_can_be_copied_to_another_database(store: Store, tmp_path: Path) -> None:
-    from rover_store.schema import export
-
-    counts = export(store.index, f"sqlite:///{tmp_path / 'copy.db'}")
-    assert counts["history"] == 3
-    with sqlite3.connect(tmp_path / "copy.db") as db:
-        assert db.execute("SELECT name FROM package ORDER BY 1").fetchall() == [("one",), ("two",)]
-    db.close()
-    assert export(store.index, f"sqlite:///{tmp_path / 'copy.db'}") == counts
