@@ -2,102 +2,121 @@
 
 A package's files are plain: the executable bit is not kept, so equal bytes are equal versions on any machine.
 
+A folder remembers the version it began as (`folder_base`). Where the store has moved on since, what was changed here
+and what was changed there are merged; where both changed one thing, nothing is taken (`folder_merge`).
+
 Who edits a component by hand vouches for it: its edges are pinned to the present versions of what it depends on.
 Its dependents keep the versions they were built against, and so show as stale.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rover_store.errors import NotFound, PackageError, StoreError, UsageError
-from rover_store.graph import DEFAULT
+from rover_store import folder_base
+from rover_store.errors import NotFound, UsageError
+from rover_store.extraction import plan, write_folder
+from rover_store.folder_base import Base
+from rover_store.folder_pins import completed
 from rover_store.ids import check_name
-from rover_store.intake import Intake, read_folder
-from rover_store.layout import PackageEntry
-from rover_store.names import COMPONENTS, ComponentName
+from rover_store.intake import BASE_FILE, LARGE, LIMITS, FolderLimits, Intake, read_folder
+from rover_store.layout import PackageEntry, entry
+from rover_store.names import COMPONENTS
 from rover_store.package_records import check_records
-from rover_store.records import Context, Edge, Package
-from rover_store.trees import EXECUTABLE, FILE, TreeItem, check_path
+from rover_store.trees import FILE, TreeItem, tree_id
 
 if TYPE_CHECKING:
     from rover_store.store import Store
-    from rover_store.write import Transaction
+
+__all__ = ["LARGE", "LIMITS", "FolderCommit", "FolderLimits", "checkout", "commit_folder", "read_folder"]
 
 
 class FolderCommit(NamedTuple):
-    """What taking a folder did. `changed` is empty, and `commit` the head, where nothing differs."""
+    """What taking a folder did. `changed` is empty, and `commit` the head, where nothing differs.
+
+    `merged` names the components that the store had changed since the folder was checked out, and keeps.
+    """
 
     package: str
     commit: str
     changed: tuple[str, ...]
     skipped: tuple[str, ...]
+    merged: tuple[str, ...] = ()
 
 
-def checkout(store: Store, name: str, folder: Path, rev: str) -> PackageEntry:
-    """Write a package out. The folder must not exist or be empty; it appears whole or not at all."""
-    entry = store.package(name, rev)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+def checkout(store: Store, name: str, folder: Path, rev: str = "HEAD", *, force: bool = False) -> PackageEntry:
+    """Write a package out; the folder appears whole or not at all, and remembers what it is.
+
+    The folder must not exist, be empty, or be a checkout of this package without changes of its own. `force` takes
+    one with changes, and they are lost. PackageError names what another git put there and cannot be written.
+    """
+    found = store.package(name, rev)
+    old = _replaceable(folder, name, force)
+    planned = plan(store.objects, found.tree, name, reserved=(BASE_FILE,))
+    files = tree_id({path: (FILE, item.id) for path, item in planned.files.items()})
+    base = Base(name, found.tree, files, store.resolve(rev))
+    write_folder(store.objects, planned, folder, lambda inner: folder_base.write(inner, base), replace=old)
+    return found
+
+
+def _replaceable(folder: Path, name: str, force: bool) -> bool:
+    """Whether a folder is there that may be replaced. UsageError where one is that may not."""
+    if not folder.is_symlink() and not folder.exists():
+        return False
+    if not folder.is_dir() or folder.is_symlink():
         raise UsageError(f"{folder} exists and is not an empty folder", hint="choose another folder")
-    try:
-        scratch = folder.with_name(f".{folder.name}.tmp-{os.getpid()}")
-        scratch.mkdir(parents=True)
-        try:
-            for path, item in store.objects.read_tree(entry.tree).items():
-                _write_file(store, scratch, path, item)
-            if folder.exists():
-                folder.rmdir()
-            os.rename(scratch, folder)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-    except OSError as error:
-        raise StoreError(f"cannot write {folder}: {error.strerror}") from None
-    return entry
+    if not any(folder.iterdir()):
+        return False
+    base = folder_base.read(folder)
+    if base is None:
+        raise UsageError(f"{folder} exists and is not an empty folder", hint="choose another folder")
+    if base.package != name:
+        raise UsageError(f"{folder} is a checkout of {base.package}", hint="choose another folder")
+    if not force and _bytes_of(read_folder(folder, LARGE)) != base.files:
+        raise UsageError(f"{folder} has changes that are not committed", hint="rover commit; or --force discards them")
+    return True
 
 
-def _write_file(store: Store, root: Path, path: str, item: TreeItem) -> None:
-    if item.mode not in (FILE, EXECUTABLE):
-        raise StoreError(f"{path!r} is not a plain file; it was not written by rover")
-    target = root.joinpath(*check_path(path))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(target, flags, 0o777 if item.mode == EXECUTABLE else 0o666)
-    with os.fdopen(fd, "wb") as file:
-        file.write(store.objects.read(item.id))
+def _bytes_of(intake: Intake) -> str:
+    return tree_id({f.path: (FILE, f.blob_id()) for f in intake.files})
 
 
 def commit_folder(
-    store: Store, folder: Path, message: str, *, author: str | None, time: int | None, command: str, fresh: bool = False
-) -> FolderCommit:
-    """Take a package folder into the store as one commit on the current branch. `fresh` pins every component anew."""
-    intake = read_folder(folder)
+    store: Store, folder: Path, message: str = "", *, author: str | None = None, time: int | None = None,
+    command: str = "", fresh: bool = False, force: bool = False, limits: FolderLimits = LIMITS,
+) -> FolderCommit:  # fmt: skip
+    """Take a package folder into the store as one commit on the current branch.
+
+    `fresh` pins every component anew. `force` takes the folder as it is, whatever the store has meanwhile.
+    PackageError names what is wrong in the folder, UsageError what both sides changed; then nothing changes.
+    """
+    from rover_store.folder_merge import beginning, merge_folder
+
+    intake = read_folder(folder, limits)
     package = check_records(intake, [f.path for f in intake.files])
     name = check_name(package.name)
+    base = None if force else folder_base.read(folder)
     with store.write(command=command or f"commit {folder.name}") as tx:
-        old = _present(store, name)
-        tree = tx.tree({f.path: TreeItem(FILE, tx.blob(f.read())) for f in intake.files})
-        present: dict[str, str] = {n: i.id for n, i in tx.list_tree(tree).items() if i.is_folder and n in COMPONENTS}
-        edges = _pin(store, tx, intake, package, None if fresh else old, present)
-        # an admission is what a test found, never what a folder claims: the stored one stands, for its components
-        record = _stored_record(store, old)
-        admission = record.admission if record is not None else None
-        if edges != package.edges or admission != package.admission:
-            data = package.model_copy(update={"edges": edges, "admission": admission}).dump()
-            tree = tx.edit_tree(tree, {"package.json": data})
-        changed = _changed(store, old, tree, present)
+        present = _present(store, name)
+        began = beginning(store, folder, name, base, present)
+        raw = tx.tree({f.path: TreeItem(FILE, f.store(tx)) for f in intake.files})
+        own = completed(store, tx, raw, began, fresh=fresh)
+        what = "" if present is None else f" ({', '.join(_changed(began, entry(tx, name, own)))})"
+        said = message or f"{'Add' if present is None else 'Change'} {name}{what}"
+        done = merge_folder(tx, name, base, began, present, own, said, author=author, time=time)
+        tree = done.tree
+        if fresh and done.kept:
+            tree = completed(store, tx, tree, entry(tx, name, tree), fresh=True)
+        changed = _changed(present, entry(tx, name, tree))
         if changed:
             tx.set_package(name, tree)
-        verb = "Add" if old is None else "Change"
-        what = "" if old is None else f" ({', '.join(changed)})"
-        head = store.refs.head_id()
-        if not changed and head is not None:
-            return FolderCommit(name, head, (), intake.skipped)
-        commit = tx.commit(message or f"{verb} {name}{what}", author=author, time=time)
-    return FolderCommit(name, commit, changed, intake.skipped)
+            commit = tx.commit(done.message, parents=done.parents, author=author, time=time)
+        else:
+            commit = store.refs.head_id() or tx.commit(said, author=author, time=time)
+    if not done.kept or changed:
+        folder_base.write(folder, Base(name, own if done.kept else tree, raw, done.side or commit))
+    return FolderCommit(name, commit, changed, intake.skipped, done.kept if changed else ())
 
 
 def _present(store: Store, name: str) -> PackageEntry | None:
@@ -107,60 +126,11 @@ def _present(store: Store, name: str) -> PackageEntry | None:
         return None
 
 
-def _changed(store: Store, old: PackageEntry | None, tree: str, present: Mapping[str, str]) -> tuple[str, ...]:
+def _changed(old: PackageEntry | None, new: PackageEntry) -> tuple[str, ...]:
+    """Components that differ; `package` where only what lies beside them does."""
     if old is None:
         return COMPONENTS
-    if old.tree == tree:
+    if old.tree == new.tree:
         return ()
-    parts = tuple(c for c in COMPONENTS if old.components.get(c) != present.get(c))
+    parts = tuple(c for c in COMPONENTS if old.components.get(c) != new.components.get(c))
     return parts or ("package",)
-
-
-def _pin(
-    store: Store, tx: Transaction, intake: Intake, package: Package, old: PackageEntry | None,
-    present: Mapping[str, str],
-) -> tuple[Edge, ...]:  # fmt: skip
-    """The package's edges: those of a component that differs from the stored one are pinned anew.
-
-    Those of an unchanged one stay as stored, whatever the folder says: a folder keeps the pins of its checkout.
-    """
-    context = Context.load(intake.data("context/context.json"), "context/context.json")
-    bound: dict[str, str] = {}
-    for i, ref in enumerate(context.resources):
-        if not tx.exists(ref.tree):
-            reason = f"no version {ref.tree[:12]} in this store"
-            raise PackageError("context/context.json", f"resources.{i}.tree", reason)
-        bound[f"resources/{ref.kind}/{ref.name}"] = ref.tree
-    out: list[Edge] = []
-    record = _stored_record(store, old)
-    stored = record.edges if record is not None else ()
-    for component in COMPONENTS:
-        if old is not None and old.components.get(component) == present[component]:
-            out += [edge for edge in stored if edge.source == component]
-            continue
-        given = [edge for edge in package.edges if edge.source == component]
-        out += _pins(component, given, bound, present, store)
-    return tuple(out)
-
-
-def _stored_record(store: Store, old: PackageEntry | None) -> Package | None:
-    item = store.objects.list_tree(old.tree).get("package.json") if old is not None else None
-    return Package.load(store.objects.read(item.id), "package.json") if item is not None else None
-
-
-def _pins(
-    component: ComponentName, given: list[Edge], bound: Mapping[str, str], present: Mapping[str, str], store: Store
-) -> list[Edge]:
-    targets = list(bound) if component == "context" else list(DEFAULT[component])
-    targets += [e.target for e in given if e.target not in targets and component != "context"]
-    blobs = {(e.target, e.version): e.blobs for e in given}
-    resources = store.resources()
-    out = []
-    for target in targets:
-        version = present.get(target) or bound.get(target) or resources.get(target.removeprefix("resources/"))
-        if version is None:
-            raise PackageError("package.json", "edges", f"{component} depends on {target}, which does not exist")
-        out.append(Edge(source=component, target=target, version=version, blobs=blobs.get((target, version), ())))
-    return out
-
-

@@ -7,14 +7,23 @@ from __future__ import annotations
 
 import os
 import stat
-import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from rover_store.errors import PackageError, UsageError
+from rover_store.errors import PackageError, StoreError, UsageError
+from rover_store.packs import BLOB, object_hash
+from rover_store.safe_names import folded, refusal, shown
+
+if TYPE_CHECKING:
+    from rover_store.write import Transaction
 
 #: left behind by editors and interpreters, never part of a package
 IGNORED = frozenset({"__pycache__", ".DS_Store", "Thumbs.db"})
+#: at the top of a folder that was checked out: what it began as (`folder_base`); never part of a package
+BASE_FILE = ".rover-base"
+_CHUNK = 1 << 20
 
 
 class FolderLimits(NamedTuple):
@@ -22,33 +31,71 @@ class FolderLimits(NamedTuple):
 
     file_bytes: int = 256 << 20
     total_bytes: int = 1 << 30
-    files: int = 20_000
+    files: int = 200_000
     depth: int = 32
     path_bytes: int = 1024
+
+
+LIMITS = FolderLimits()
+#: for who says that large files are meant; the memory of a commit does not grow with them
+LARGE = FolderLimits(file_bytes=1 << 40, total_bytes=1 << 42)
 
 
 class SourceEntry(NamedTuple):
     """A file of the folder as lstat saw it."""
 
-    root: Path
+    root: str
     path: str
     size: int
     stamp: tuple[int, int, int]  # inode, mtime, ctime
 
     def read(self) -> bytes:
         """Its bytes. PackageError if it is no longer the file that was checked, or changes meanwhile."""
+        with self._opened() as file:
+            data = file.read(self.size + 1)
+            if len(data) != self.size:
+                raise self._changed()
+        return data
+
+    def blob_id(self) -> str:
+        """The id that its bytes have as a blob, whatever their size. PackageError as for `read`."""
+        digest = object_hash(BLOB, self.size)
+        with self._opened() as file:
+            left = self.size
+            while left and (chunk := file.read(min(left, _CHUNK))):
+                left -= len(chunk)
+                digest.update(chunk)
+        return digest.hexdigest()
+
+    def store(self, tx: Transaction) -> str:
+        """Write it as a blob, whatever its size, and return its id. PackageError as for `read`."""
+        with self._opened() as file:
+            try:
+                return tx.blob_file(file)
+            except StoreError:
+                if os.fstat(file.fileno()).st_size != self.size or _stamp(os.fstat(file.fileno())) != self.stamp:
+                    raise self._changed() from None
+                raise
+
+    @contextmanager
+    def _opened(self) -> Iterator[BinaryIO]:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
-            fd = os.open(self.root / self.path, flags)
+            fd = os.open(f"{self.root}/{self.path}", flags)
         except OSError as error:
             raise PackageError(self.path, "", f"cannot be read ({error.strerror})") from None
         with os.fdopen(fd, "rb") as file:
             if _stamp(os.fstat(fd)) != self.stamp:
-                raise PackageError(self.path, "", "changed while it was read; try again")
-            data = file.read(self.size + 1)
-            if len(data) != self.size or _stamp(os.fstat(fd)) != self.stamp:
-                raise PackageError(self.path, "", "changed while it was read; try again")
-        return data
+                raise self._changed()
+            try:
+                yield file
+            except OSError as error:
+                raise PackageError(self.path, "", f"cannot be read ({error.strerror})") from None
+            if _stamp(os.fstat(fd)) != self.stamp:
+                raise self._changed()
+
+    def _changed(self) -> PackageError:
+        return PackageError(self.path, "", "changed while it was read; try again")
 
 
 class Intake(NamedTuple):
@@ -68,9 +115,6 @@ class Intake(NamedTuple):
         raise PackageError(path, "", "missing")
 
 
-LIMITS = FolderLimits()
-
-
 def read_folder(folder: Path, limits: FolderLimits = LIMITS) -> Intake:
     """Files of a folder, sorted by path. PackageError names the first one that is refused."""
     if not folder.is_dir():
@@ -82,7 +126,7 @@ def read_folder(folder: Path, limits: FolderLimits = LIMITS) -> Intake:
 
 class _Scan:
     def __init__(self, root: Path, limits: FolderLimits) -> None:
-        self.root = root
+        self.root = str(root)
         self.limits = limits
         self.files: list[SourceEntry] = []
         self.skipped: list[str] = []
@@ -90,56 +134,59 @@ class _Scan:
 
     def walk(self, prefix: str, depth: int) -> None:
         if depth > self.limits.depth:
-            raise PackageError(prefix, "", f"nested deeper than {self.limits.depth} folders")
+            raise PackageError(shown(prefix), "", f"nested deeper than {self.limits.depth} folders")
         try:
-            names = sorted(os.listdir(self.root / prefix))
+            with os.scandir(f"{self.root}/{prefix}") as found:
+                entries = sorted(found, key=lambda e: e.name)
         except OSError as error:
-            raise PackageError(prefix or str(self.root), "", f"cannot be listed ({error.strerror})") from None
+            raise PackageError(shown(prefix) or self.root, "", f"cannot be listed ({error.strerror})") from None
         seen: dict[str, str] = {}
-        for name in names:
-            path = prefix + name
-            if name in IGNORED:
+        for entry in entries:
+            path = prefix + entry.name
+            if entry.name in IGNORED:
                 self.skipped.append(path)
                 continue
-            self._check(path, name)
-            folded = unicodedata.normalize("NFC", name).casefold()
-            if folded in seen:
-                raise PackageError(path, "", f"the same name as {seen[folded]!r} where case does not count")
-            seen[folded] = name
-            self._entry(path, depth)
+            if path == BASE_FILE:
+                continue
+            self._check(path, entry.name)
+            key = folded(entry.name)
+            if key in seen:
+                reason = f"the same name as {seen[key]!r} where case does not count"
+                raise PackageError(path, "", reason)
+            seen[key] = entry.name
+            self._entry(path, entry, depth)
 
-    def _entry(self, path: str, depth: int) -> None:
-        state = os.lstat(self.root / path)
+    def _entry(self, path: str, entry: os.DirEntry[str], depth: int) -> None:
+        try:
+            state = entry.stat(follow_symlinks=False)
+        except OSError as error:
+            raise PackageError(path, "", f"cannot be read ({error.strerror})") from None
         if stat.S_ISDIR(state.st_mode):
             self.walk(f"{path}/", depth + 1)
             return
         if not stat.S_ISREG(state.st_mode):
             raise PackageError(path, "", f"{_KINDS.get(stat.S_IFMT(state.st_mode), 'special file')}; only plain files")
-        if state.st_size > self.limits.file_bytes:
-            raise PackageError(path, "", f"{_size(state.st_size)}; a file may have {_size(self.limits.file_bytes)}")
+        limits = self.limits
+        if state.st_size > limits.file_bytes:
+            reason = f"{_size(state.st_size)}; a file may have {_size(limits.file_bytes)}"
+            raise PackageError(path, "", reason, hint=_MEANT if limits == LIMITS else "")
         self._total += state.st_size
-        if self._total > self.limits.total_bytes:
-            raise PackageError(path, "", f"the folder holds more than {_size(self.limits.total_bytes)}")
-        if len(self.files) >= self.limits.files:
-            raise PackageError(path, "", f"the folder holds more than {self.limits.files} files")
+        if self._total > limits.total_bytes:
+            reason = f"the folder holds more than {_size(limits.total_bytes)}"
+            raise PackageError(path, "", reason, hint=_MEANT if limits == LIMITS else "")
+        if len(self.files) >= limits.files:
+            raise PackageError(path, "", f"the folder holds more than {limits.files} files")
         self.files.append(SourceEntry(self.root, path, state.st_size, _stamp(state)))
 
     def _check(self, path: str, name: str) -> None:
-        try:
-            raw = path.encode()
-        except UnicodeEncodeError:
-            shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-            raise PackageError(shown, "", "the name is not UTF-8") from None
-        if any(unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in name):
-            raise PackageError(repr(path), "", "the name has a control character or a line break")
-        if _git_name(name):
-            raise PackageError(path, "", "a git folder cannot be part of a package; remove it")
-        if "\\" in name:
-            raise PackageError(path, "", "the name has a backslash")
-        if len(raw) > self.limits.path_bytes:
-            raise PackageError(path[:80] + "...", "", f"the path is longer than {self.limits.path_bytes} bytes")
+        reason = refusal(name)
+        if not reason and len(path.encode()) > self.limits.path_bytes:
+            reason = f"the path is longer than {self.limits.path_bytes} bytes"
+        if reason:
+            raise PackageError(shown(path), "", reason)
 
 
+_MEANT = "`rover commit --large` takes it, a piece at a time"
 _KINDS = {
     stat.S_IFLNK: "is a link",
     stat.S_IFIFO: "is a FIFO",
@@ -147,12 +194,6 @@ _KINDS = {
     stat.S_IFCHR: "is a device",
     stat.S_IFBLK: "is a device",
 }
-
-
-def _git_name(name: str) -> bool:
-    """Names that some file system takes for `.git` (git refuses them too)."""
-    plain = "".join(c for c in name if unicodedata.category(c) != "Cf").rstrip(". ").casefold()
-    return plain in (".git", "git~1")
 
 
 def _stamp(state: os.stat_result) -> tuple[int, int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -13,12 +14,10 @@ from typing import Any
 import pytest
 from store_samples import add, edit, new_store
 
-from rover_store.errors import NotFound, PackageError, StoreError, UsageError
+from rover_store.errors import NotFound, PackageError, UsageError
 from rover_store.folder import read_folder
-from rover_store.intake import FolderLimits
-from rover_store.packs import BLOB
+from rover_store.intake import BASE_FILE, FolderLimits
 from rover_store.store import Store
-from rover_store.trees import LINK, TreeItem
 
 
 @pytest.fixture
@@ -35,7 +34,9 @@ def folder(store: Store, tmp_path: Path) -> Path:
 
 
 def _contents(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    files = {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    files.pop(BASE_FILE, None)
+    return files
 
 
 def _change(path: Path, change: Callable[[Any], object]) -> None:
@@ -132,16 +133,6 @@ def test_checkout_does_not_overwrite(store: Store, tmp_path: Path) -> None:
         store.checkout("nope", tmp_path / "other")
 
 
-def test_checkout_of_a_link_is_refused_and_leaves_nothing(store: Store, tmp_path: Path) -> None:
-    with store.write() as tx:
-        link = TreeItem(LINK, tx._add(BLOB, b"/etc/passwd"))
-        tx.set_package("one", tx.edit_tree(store.package("one").tree, {"context/files/link": link}))
-        tx.commit("A link")
-    with pytest.raises(StoreError, match="not a plain file"):
-        store.checkout("one", tmp_path / "out")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["store"]
-
-
 BAD_RECORDS: list[tuple[str, Callable[[Any], object], str]] = [
     ("package.json", lambda v: v.update(colour="red"), "package.json: colour: Extra inputs are not permitted"),
     ("package.json", lambda v: v.update(title=3), "package.json: title: Input should be a valid string"),
@@ -225,6 +216,33 @@ def _stranger(folder: Path) -> None:
     (folder / "notes.txt").write_text("x")
 
 
+def _socket(folder: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        here = Path.cwd()
+        os.chdir(folder / "context/files")  # the name of a socket is short
+        try:
+            server.bind("s")
+        finally:
+            os.chdir(here)
+
+
+def _link_loop(folder: Path) -> None:
+    (folder / "context/files/loop").symlink_to("..")
+
+
+def _backslash(folder: Path) -> None:
+    (folder / "context/files/a\\b.csv").write_text("x")
+
+
+def _base_below(folder: Path) -> None:
+    (folder / ".rover-base").unlink()
+    (folder / ".rover-base").symlink_to("/etc/passwd")
+
+
+def _base_garbage(folder: Path) -> None:
+    (folder / ".rover-base").write_text('{"package": 3}')
+
+
 def _deep(folder: Path) -> None:
     path = folder / "context/files"
     for _ in range(40):
@@ -236,6 +254,11 @@ BAD_FOLDERS: list[tuple[Callable[[Path], object], str]] = [
     (_fifo, "context/files/pipe: is a FIFO"),
     (_link, "context/files/link: is a link"),
     (_folder_link, "context/files/outside: is a link"),
+    (_link_loop, "context/files/loop: is a link"),
+    (_socket, "context/files/s: is a socket"),
+    (_backslash, "context/files/a\\b.csv: the name has a backslash"),
+    (_base_below, ".rover-base: Too many levels of symbolic links"),
+    (_base_garbage, ".rover-base: is damaged"),
     (_sparse, "context/files/huge.bin: 5.0 GiB; a file may have 256 MiB"),
     (_many_sparse, "the folder holds more than 1.0 GiB"),
     (_case, "the same name as 'Data.csv' where case does not count"),
@@ -335,8 +358,9 @@ def test_limits_can_be_given(folder: Path) -> None:
 def test_someone_else_commits_between(store: Store, folder: Path) -> None:
     edit(store, "one", {"task/instruction.md": b"Theirs."})
     (folder / "context/files/data.csv").write_text("mine\n")
+    (folder / ".rover-base").unlink()  # a folder that remembers nothing is what the package becomes
     done = store.commit_folder(folder)
-    assert set(done.changed) == {"context", "task"}  # the folder is what the package becomes; the log keeps theirs
+    assert set(done.changed) == {"context", "task"}
     assert store.commit(done.commit).parents == (store.resolve("HEAD~1"),)
 
 
@@ -360,5 +384,5 @@ def test_an_admission_is_not_taken_from_a_folder(store: Store, folder: Path) -> 
     record = store.objects.read(store.objects.list_tree(store.package("one").tree)["package.json"].id)
     edit(store, "one", {"package.json": json.dumps({**json.loads(record), "admission": found}).encode()})
     _change(folder / "package.json", lambda v: v.update(name="one", title="Another"))
-    assert store.commit_folder(folder).changed == ("package",)
+    assert store.commit_folder(folder, force=True).changed == ("package",)
     assert stored("one") == found
