@@ -9,6 +9,8 @@ EXTRACT_BYTES = 64 << 20
 LINES = 500_000
 CELLS = 2_000_000
 COLUMNS = 1_000
+#: members of two lists without keys that are compared one by one
+MEMBERS = 200_000
 #: nesting of JSON that is compared field by field; below that a value is compared as a whole
 DEPTH = 60
 #: entries that one list of a result holds

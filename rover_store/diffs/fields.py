@@ -6,12 +6,13 @@ Records of a package are known by their place: their parts (a requirement, a cri
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from rover_store.diffs.bounds import CHARACTERS, DEPTH, LISTED
+from rover_store.diffs.bounds import CHARACTERS, DEPTH, LISTED, MEMBERS
 from rover_store.diffs.content import FieldChange
 from rover_store.diffs.sequence import blocks
+from rover_store.diffs.text import first_difference
 
 #: place in a package or resource -> kind of record
 RECORDS = {
@@ -93,14 +94,23 @@ def one_value(value: Any, kind: str, *, added: bool) -> Fields:
 
 
 def same(old: Any, new: Any) -> bool:
-    """Equality in which 1, 1.0 and true are three values."""
-    if type(old) is not type(new):
-        return False
-    if isinstance(old, dict):
-        return old.keys() == new.keys() and all(same(v, new[k]) for k, v in old.items())
-    if isinstance(old, list):
-        return len(old) == len(new) and all(map(same, old, new))
-    return bool(old == new) or (old != old and new != new)
+    """Equality in which 1, 1.0 and true are three values. However deep the values nest."""
+    waiting = [(old, new)]
+    while waiting:
+        a, b = waiting.pop()
+        if type(a) is not type(b):
+            return False
+        if isinstance(a, dict):
+            if a.keys() != b.keys():
+                return False
+            waiting += [(v, b[k]) for k, v in a.items()]
+        elif isinstance(a, list):
+            if len(a) != len(b):
+                return False
+            waiting += zip(a, b, strict=True)
+        elif a != b and (a == a or b == b):
+            return False
+    return True
 
 
 class _Walk:
@@ -122,7 +132,7 @@ class _Walk:
                 self.member(old.get(name, _ABSENT), new.get(name, _ABSENT), inner, where, depth)
         elif depth < DEPTH and isinstance(old, list) and isinstance(new, list):
             self.members(old, new, path, place, depth)
-        elif not _same_at(old, new, depth):
+        elif not same(old, new):
             self.note("changed", path, old, new)
 
     def member(self, old: Any, new: Any, path: str, place: str, depth: int) -> None:
@@ -161,7 +171,14 @@ class _Walk:
             self.note("reordered", path, before, after)
 
     def sequence(self, old: list[Any], new: list[Any], path: str, place: str, depth: int) -> None:
-        texts = [[_text(v) for v in side] for side in (old, new)]
+        if len(old) + len(new) > MEMBERS:
+            start = first_difference(old, new)
+            if start < max(len(old), len(new)):
+                self.note("changed", f"{path}[{start}:]", old[start : start + 10], new[start : start + 10])
+            elif not same(old, new):
+                self.note("changed", path, len(old), len(new))
+            return
+        texts = [[_identity(v) for v in side] for side in (old, new)]
         for b in blocks(*texts):
             gone, came = range(b.i1, b.i2), range(b.j1, b.j2)
             paired = min(len(gone), len(came)) if self.deep else 0
@@ -177,7 +194,10 @@ class _Walk:
         if len(self.found) < LISTED:
             name, item_id, length = self.item
             field = path[length:].lstrip(".") if name else ""
-            before, after = (None if v is _ABSENT else shortened(v) for v in (old, new))
+            start = 0
+            if isinstance(old, str) and isinstance(new, str) and max(len(old), len(new)) > CHARACTERS:
+                start = max(0, first_difference(old, new) - 40)
+            before, after = (None if v is _ABSENT else shortened(v, start) for v in (old, new))
             self.found.append(FieldChange(path, status, before, after, name, item_id, field))
 
 
@@ -209,26 +229,60 @@ def _name(name: str) -> str:
     return name if name and not set(name) & set('.[]"') else json.dumps(name, ensure_ascii=False)
 
 
-def _same_at(old: Any, new: Any, depth: int) -> bool:
-    try:
-        return same(old, new)
-    except RecursionError:
-        return bool(_text(old) == _text(new))
-
-
 def _text(value: Any) -> str:
-    """A value as text: equal for equal values alone."""
+    """A value as compact text."""
     try:
         return json.dumps(value, sort_keys=True, ensure_ascii=False)
     except RecursionError:
-        return f"nested too deep {id(value)}"
+        return "(nested too deep to show)"
 
 
-def shortened(value: Any) -> Any:
-    """A value that a result can hold: a long text is cut, a large list or object becomes its compact text, cut."""
+def _identity(value: Any) -> Hashable:
+    """Equal for equal values alone."""
+    try:
+        return json.dumps(value, sort_keys=True)
+    except RecursionError:
+        return _Deep(value)
+
+
+class _Deep:
+    """A value too deep for its text: equal where `same` says so."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Deep) and same(self.value, other.value)
+
+
+def shortened(value: Any, start: int = 0) -> Any:
+    """A value that a result can hold: a long text is cut (what is shown begins at `start`), a large or deep list or
+    object becomes its compact text, cut."""
     if isinstance(value, str):
-        return value if len(value) <= CHARACTERS else f"{value[:CHARACTERS]}…({len(value) - CHARACTERS} more)"
+        return _clipped(value, start)
     if isinstance(value, dict | list):
         text = _text(value)
-        return value if len(text) <= CHARACTERS else f"{text[:CHARACTERS]}…({len(text) - CHARACTERS} more)"
+        return value if len(text) <= CHARACTERS and not _deep(value) else _clipped(text, 0)
     return value
+
+
+def _clipped(text: str, start: int) -> str:
+    if len(text) <= CHARACTERS:
+        return text
+    shown = text[start : start + CHARACTERS]
+    right = len(text) - start - len(shown)
+    return (f"…({start} before)" if start else "") + shown + (f"…({right} more)" if right > 0 else "")
+
+
+def _deep(value: Any, most: int = 12) -> bool:
+    """Whether lists and objects nest deeper than whoever prints a result wants to follow."""
+    level = [value]
+    for _ in range(most):
+        level = [v for inner in level for v in (inner.values() if isinstance(inner, dict) else inner)]
+        level = [v for v in level if isinstance(v, dict | list)]
+        if not level:
+            return False
+    return True

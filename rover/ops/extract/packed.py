@@ -7,6 +7,7 @@ import hashlib
 import io
 import tarfile
 import zipfile
+import zlib
 from typing import Any
 
 MEMBERS = 20_000
@@ -73,8 +74,11 @@ def read(payload: dict[str, Any]) -> dict[str, Any]:
     name = payload["file"]
     if zipfile.is_zipfile(name):
         return {"members": Parts(name).digests()}
-    if tarfile.is_tarfile(name):
-        return {"members": _tar(name)}
+    try:
+        if tarfile.is_tarfile(name):
+            return {"members": _tar(name)}
+    except (OSError, EOFError, ValueError):
+        pass  # packed, but no tar
     with open(name, "rb") as file:
         if file.read(2) == b"\x1f\x8b":
             file.seek(0)
@@ -99,7 +103,7 @@ def _tar(name: str) -> list[tuple[str, int, str]]:
                         raise Unreadable("unpacks to too many bytes")
                     digest.update(piece)
                 out.append((member.name, size, digest.hexdigest()))
-    except (tarfile.TarError, OSError, EOFError, ValueError) as error:
+    except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error) as error:
         raise Unreadable(f"a damaged tar file ({type(error).__name__})") from None
     return out
 
@@ -113,6 +117,6 @@ def _gzip(data: bytes) -> tuple[str, int, str]:
                 if size > UNPACKED:
                     raise Unreadable("unpacks to too many bytes")
                 digest.update(piece)
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise Unreadable(f"a damaged gzip file ({type(error).__name__})") from None
     return "(content)", size, digest.hexdigest()
