@@ -5,38 +5,50 @@ A disk that takes milliseconds to confirm one file confirms several in the same 
 
 from __future__ import annotations
 
+import _thread
 import os
-import threading
+import time
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+
+#: seconds that the disk took last; where it is quicker than a thread starts, none is started
+_took = 0.0
+_SLOW_S = 0.001
 
 
 def sync(descriptors: Sequence[int]) -> None:
     """fsync all; the first error is raised when all have ended."""
-    errors: list[BaseException] = []
-
-    def one(descriptor: int) -> None:
-        try:
-            os.fsync(descriptor)
-        except OSError as error:
-            errors.append(error)
-
-    threads = []
+    global _took
+    errors: list[OSError] = []
+    waiting = []
     for descriptor in descriptors[1:]:
-        thread = threading.Thread(target=one, args=(descriptor,))
-        try:
-            thread.start()
-        except RuntimeError:  # no more threads here
-            one(descriptor)
-        else:
-            threads.append(thread)
+        if _took > _SLOW_S:
+            with suppress(RuntimeError):  # no more threads here
+                done = _thread.allocate_lock()
+                done.acquire()
+                _thread.start_new_thread(_one, (descriptor, errors, done))
+                waiting.append(done)
+                continue
+        _one(descriptor, errors)
+    began = time.monotonic()
     for descriptor in descriptors[:1]:
-        one(descriptor)
-    for thread in threads:
-        thread.join()
+        _one(descriptor, errors)
+    _took = time.monotonic() - began
+    for done in waiting:
+        done.acquire()
     if errors:
         raise errors[0]
+
+
+def _one(descriptor: int, errors: list[OSError], done: _thread.LockType | None = None) -> None:
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        errors.append(error)
+    finally:
+        if done is not None:
+            done.release()
 
 
 def sync_folders(paths: Iterable[Path]) -> None:

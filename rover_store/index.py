@@ -72,9 +72,9 @@ class Index:
         return self._source
 
     # --- bringing it up to date --------------------------------------------------------------------------
-    def sync(self) -> None:
-        """Show what the refs name now."""
-        self.ask(lambda db: None)
+    def sync(self, *, patience: float = _PATIENCE_S) -> None:
+        """Show what the refs name now. StoreError where other processes keep it busy for so many seconds."""
+        self.ask(lambda db: None, patience=patience)
 
     def rebuild(self) -> None:
         """Build everything again from the two repositories."""
@@ -83,7 +83,9 @@ class Index:
             self._remove(None)
             self.sync()
 
-    def ask(self, question: Callable[[sqlite3.Connection], T], *, refs: bool = False) -> T:
+    def ask(
+        self, question: Callable[[sqlite3.Connection], T], *, refs: bool = False, patience: float = _PATIENCE_S
+    ) -> T:
         """Answer a question from one state of an index that is up to date; `refs`: with branches and operations.
 
         A question within a question is answered from the same state.
@@ -91,7 +93,7 @@ class Index:
         with self._lock:
             if self._db is not None and self._pid == os.getpid() and self._db.in_transaction:
                 return question(self._db)
-            failed, patience = 0, time.monotonic() + _PATIENCE_S
+            failed, end = 0, time.monotonic() + patience
             while True:
                 try:
                     db = self._open()
@@ -101,7 +103,7 @@ class Index:
                 except (sqlite3.DatabaseError, Foreign) as error:
                     text = str(error)
                     if any(word in text for word in _BUSY):
-                        if time.monotonic() > patience:
+                        if time.monotonic() > end:
                             raise StoreError(f"the index is busy: {text}", hint="another rover is writing") from None
                         time.sleep(0.002)
                         continue

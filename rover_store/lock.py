@@ -9,8 +9,9 @@ The lock file holds the journal. It is empty unless a writer is between its firs
     no                    the first move failed: a successor does none
 
 Whoever gets the flock and finds a journal repairs first. Unfinished packs are removed: ours at once, those of
-another git when they are a day old. A flock is not fair; a second one, the turnstile, lets one wait at the door, so
-that a writer who has just been in cannot be in again before it.
+another git when they are a day old. A flock is not fair; a second one, the turnstile, makes writers queue at the
+door. Who came through it may come back past the queue for a moment: to hand over after each write would leave the
+store idle until the next one has woken up.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ _LINE = re.compile(
     r"|head (refs/\S+|[0-9a-f]{40})( \S+)?|go|no"
 )
 _FOREIGN_AGE_S = 86_400
+#: seconds for which a writer need not queue again
+_TURN_S = 0.05
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
@@ -49,6 +52,7 @@ class RepositoryLock:
         self._fd = -1
         self._pid = os.getpid()
         self._torn = False
+        self._turn_ends = 0.0
 
     def __enter__(self) -> RepositoryLock:
         if self._pid != os.getpid():  # a forked child holds nothing of its parent's
@@ -111,11 +115,16 @@ class RepositoryLock:
 
     # --- within ------------------------------------------------------------------------------------------
     def _take(self) -> int:
+        if time.monotonic() < self._turn_ends:
+            with contextlib.suppress(BlockingIOError):
+                return _locked(self.git / LOCK_FILE, fcntl.LOCK_EX | fcntl.LOCK_NB)
         door = _locked(self.git / TURNSTILE)
         try:
-            return _locked(self.git / LOCK_FILE)
+            fd = _locked(self.git / LOCK_FILE)
         finally:
             _release(door)
+        self._turn_ends = time.monotonic() + _TURN_S
+        return fd
 
     def _close(self) -> None:
         if self._fd >= 0 and self._depth == 0:
@@ -158,14 +167,14 @@ class RepositoryLock:
                     move(self._refs, {name: pair})
 
 
-def _locked(path: Path) -> int:
-    """A descriptor of a file with the flock on it, waited for."""
+def _locked(path: Path, how: int = fcntl.LOCK_EX) -> int:
+    """A descriptor of a file with the flock on it, waited for unless `how` says otherwise."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise StoreError(f"cannot write to the store: {error.strerror}: {path.parent}") from None
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        fcntl.flock(fd, how)
     except OSError as error:
         os.close(fd)
         if error.errno not in _NO_LOCKS:

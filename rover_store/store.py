@@ -193,9 +193,9 @@ class Store:
         return tree
 
     def after_write(self) -> None:
-        """What follows a write: the index. If it fails, the write stands and the next command repairs."""
+        """What follows a write: the index. If it fails, or another process is at it, the next question repairs."""
         with suppress(StoreError, OSError):
-            self.index.sync()
+            self.index.sync(patience=0)
         if self.config.database and self.mirrored:
             from rover_store.mirror import sync
 
