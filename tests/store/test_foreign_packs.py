@@ -142,7 +142,8 @@ def _repository(folder: Path, name: str, *alternates: str) -> tuple[Path, str]:
 
 def test_alternates_of_alternates(tmp_path: Path) -> None:
     names = [f"{i}.git" for i in range(8)]
-    made = [_repository(tmp_path, n, f"../../{after}/objects") for n, after in zip(names, [*names[1:], "none.git"], strict=True)]
+    after = [f"../../{name}/objects" for name in (*names[1:], "none.git")]
+    made = [_repository(tmp_path, name, other) for name, other in zip(names, after, strict=True)]
     objects = Objects(made[0][0])
     for folder, blob in made[:6]:
         assert objects.read(blob) == folder.name.encode()

@@ -17,7 +17,6 @@ from rover_store.packs import (
     OFS_DELTA,
     REF_DELTA,
     TREE,
-    Pack,
     PackWriter,
     index_bytes,
     object_id,
@@ -161,10 +160,11 @@ def test_a_circle_through_two_packs(tmp_path: Path) -> None:
 
 def test_a_chain_as_deep_as_git_allows_needs_no_recursion(forge: Forge) -> None:
     at = forge.put(NAME, BLOB, len(BASE), b"", BASE)
-    data = BASE
+    data, rest = BASE, len(BASE) - 6
+    copy = bytes([0xB1, 6, rest & 255, rest >> 8])
     for i in range(4095):
         data = b"%06d" % i + BASE[6:]
-        delta = _delta(len(BASE), len(BASE), bytes([6]) + data[:6] + bytes([0xB1, 6, len(BASE) - 6 & 255, len(BASE) - 6 >> 8]))
+        delta = _delta(len(BASE), len(BASE), bytes([6]) + data[:6] + copy)
         here = 12 + len(forge.body)
         at = forge.put(object_id(BLOB, data), OFS_DELTA, len(delta), _back(here - at), delta)
     assert forge.write().read(object_id(BLOB, data)) == data
@@ -341,30 +341,35 @@ def test_the_index_of_another_pack(tmp_path: Path) -> None:
         Objects(tmp_path / "one").read(name)
 
 
+def _read(objects: Objects, name: str) -> bytes | str:
+    """The bytes, or what the refusal says."""
+    try:
+        return objects.read(name)
+    except StoreError as error:  # NotFound too: an id that was changed is not there
+        return error.message
+
+
 def test_every_flipped_byte_is_found_or_harmless(tmp_path: Path) -> None:
     """Reading after any change of one byte gives the right bytes or a StoreError, and ends."""
     path, ids = _written(tmp_path)
     sound = {name: b"%d " % i * 50 for i, name in enumerate(ids)}
-    data, wrong = path.read_bytes(), 0
+    data, refused = path.read_bytes(), 0
     for at in range(0, len(data), 7):
         changed = bytearray(data)
         changed[at] ^= 0x55
         path.write_bytes(changed)
-        pack, objects = Pack(path), Objects(tmp_path)
+        objects = Objects(tmp_path)
         for name in ids[at % 5 :: 5]:
-            try:
-                assert objects.read(name) == sound[name]
-            except StoreError as error:
-                wrong += 1
-                assert name in error.message or path.name in error.message
-        pack.close()
-    assert wrong > 50
+            found = _read(objects, name)
+            assert found == sound[name] or (isinstance(found, str) and (name in found or path.name in found))
+            refused += isinstance(found, str)
+    assert refused > 50
 
 
 def test_every_flipped_byte_of_an_index(tmp_path: Path) -> None:
     path, ids = _written(tmp_path)
     sound = {name: b"%d " % i * 50 for i, name in enumerate(ids)}
-    idx = path.with_suffix(".idx")
+    idx, refused = path.with_suffix(".idx"), 0
     data = idx.read_bytes()
     for at in [*range(0, 1032, 31), *range(1032, len(data), 5)]:
         changed = bytearray(data)
@@ -372,7 +377,7 @@ def test_every_flipped_byte_of_an_index(tmp_path: Path) -> None:
         idx.write_bytes(changed)
         objects = Objects(tmp_path)
         for name in ids[at % 7 :: 7]:
-            try:
-                assert objects.read(name) == sound[name]
-            except StoreError as error:  # NotFound too: an id that was changed is not there
-                assert name in error.message or path.stem in error.message
+            found = _read(objects, name)
+            assert found == sound[name] or (isinstance(found, str) and (name in found or path.stem in found))
+            refused += isinstance(found, str)
+    assert refused > 50
