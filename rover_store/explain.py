@@ -197,18 +197,18 @@ def _commit(store: Store, rev: str) -> str | None:
 
 def only_stale(found: Part) -> Part:
     """The stale links of a part and their ends."""
-    return part_of([[link for link in found.links if link.stale]], found)
+    links = tuple(link for link in found.links if link.stale)
+    ends = {end for link in links for end in link[:2]}
+    nodes = tuple(node for node in found.nodes if node.name in ends)
+    return Part(found.commit, tuple(r for r in found.roots if r in ends), nodes, links)
 
 
-def part_of(paths: Iterable[Iterable[Link]], found: Part | None = None) -> Part:
-    """Links by themselves, as a part."""
-    links = sorted({link for path in paths for link in path})
-    present = {link.target: link.present for link in links}
-    versions = {node.name: node.version for node in found.nodes} if found else {}
+def part_of(store: Store, paths: Iterable[Iterable[Link]], rev: str = "HEAD") -> Part:
+    """Chains of links as a part, each link once."""
+    links = tuple(sorted({link for path in paths for link in path}))
     names = sorted({end for link in links for end in link[:2]})
-    nodes = tuple(Node(name, versions.get(name, present.get(name))) for name in names)
-    roots = tuple(r for r in found.roots if r in names) if found else ()
-    return Part(found.commit if found else None, roots, nodes, tuple(links))
+    present = ask(store, rev, lambda graph: graph.versions(names))
+    return Part(_commit(store, rev), (), tuple(Node(name, present.get(name)) for name in names), links)
 
 
 def narrow(found: Part, packages: int) -> tuple[Part, int]:

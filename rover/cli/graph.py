@@ -83,7 +83,7 @@ def _explain(store: Store, what: str, why: str, rev: str, limit: int, dot: bool,
         print_json({"of": one if paths else what, "by": other if paths else why,
                     "paths": [[render.link_json(link) for link in path] for path in paths]})  # fmt: skip
     elif dot:
-        print(render.to_dot(part_of(paths)))
+        print(render.to_dot(part_of(store, paths, rev)))
     elif paths:
         print(render.paths_text(one, other, paths))
     if not paths:

@@ -32,7 +32,8 @@ def to_json(found: Part) -> dict[str, Any]:
 def to_dot(found: Part, more: int = 0) -> str:
     """A digraph: a cluster a package, stale edges red and dashed with both versions; `more` packages are left out."""
     lines = [
-        "digraph rover {", "  rankdir=RL;", '  node [shape=box, style=rounded, fontname="Helvetica", fontsize=10];',
+        "digraph rover {", '  rankdir=RL; fontname="Helvetica"; fontsize=11;',
+        '  node [shape=box, style=rounded, fontname="Helvetica", fontsize=10];',
         '  edge [fontname="Helvetica", fontsize=8];',
     ]  # fmt: skip
     for package in sorted({n.package for n in found.nodes}):
@@ -105,8 +106,10 @@ def _summary(found: Part) -> str:
     packages = len({n.package for n in found.nodes} - {""})
     parts = Counter(n.part for n in found.nodes)
     stale = sum(link.stale for link in found.links)
-    words = [counted(sum(parts.values()) - parts["resource"], "component"), f"in {counted(packages, 'package')}"]
-    return f"{' '.join(words)}, {counted(parts['resource'], 'resource')}, {counted(stale, 'edge') if stale else 'nothing'} stale"
+    components = counted(sum(parts.values()) - parts["resource"], "component")
+    words = [f"{components} in {counted(packages, 'package')}"]
+    words += [counted(parts['resource'], 'resource'), f"{counted(stale, 'edge') if stale else 'nothing'} stale"]
+    return ", ".join(words)
 
 
 class _Tree:
