@@ -1,7 +1,7 @@
 """The index's tables as SQL text, so that reading starts without SQLModel. `schema` defines them; a test compares."""
 
 #: raised when a table changes: an index of another version is rebuilt
-VERSION = "3"
+VERSION = "4"
 
 TABLES = """
 CREATE TABLE meta ( "key" VARCHAR NOT NULL, value VARCHAR NOT NULL, PRIMARY KEY ("key") );

@@ -40,8 +40,8 @@ _HISTORY = {
             "verifier": "tree id of V",
             "tree": "tree id of the whole package",
         },
-        """SELECT name, title, family, workspace, license, builder, seed, admitted, context, task, harness, verifier,
-        tree FROM package""",
+        """SELECT name, title, family, workspace, license, builder, seed,
+        CASE WHEN admitted THEN 1 ELSE 0 END AS admitted, context, task, harness, verifier, tree FROM package""",
     ),
     "components": View(
         "A component of HEAD.",
@@ -76,7 +76,7 @@ _HISTORY = {
             "stale": "whether the two differ",
         },
         f"""SELECT e.package, {_COMPONENT.format(node="e.source", package="e.package")} AS component, e.target,
-        e.version AS recorded, n.version AS present, (n.version IS NULL OR n.version <> e.version) AS stale
+        e.version AS recorded, n.version AS present, CASE WHEN n.version = e.version THEN 0 ELSE 1 END AS stale
         FROM edge e LEFT JOIN node n ON n.name = e.target""",
     ),
     "stale": View(
@@ -158,7 +158,7 @@ _REFS = {
     "branches": View(
         "A branch.",
         {"name": "name", "commit_id": "the commit it is at", "current": "whether HEAD is on it"},
-        "SELECT name, target AS commit_id, current FROM ref WHERE kind = 'branch'",
+        "SELECT name, target AS commit_id, CASE WHEN current THEN 1 ELSE 0 END AS current FROM ref WHERE kind = 'branch'",
     ),
     "tags": View(
         "A tag.",
@@ -210,7 +210,7 @@ _EVIDENCE = {
         },
         """SELECT r.id AS rollout_id, r.package, p.family, r.policy, r.seed, r.context, r.task, r.harness, r.runtime,
         r.ended, r.error, r.turns, r.prompt_tokens, r.completion_tokens,
-        (p.name IS NOT NULL AND p.context = r.context AND p.task = r.task AND p.harness = r.harness) AS present
+        CASE WHEN p.context = r.context AND p.task = r.task AND p.harness = r.harness THEN 1 ELSE 0 END AS present
         FROM rollout r LEFT JOIN package p ON p.name = r.package""",
     ),
     "verdicts": View(
@@ -229,8 +229,8 @@ _EVIDENCE = {
             "present": "whether HEAD has these versions of C, T, H and V",
         },
         """SELECT v.rollout AS rollout_id, r.package, p.family, r.policy, r.seed, v.verifier, v.outcome, v.score,
-        v.gate, v.reason, (p.name IS NOT NULL AND p.context = r.context AND p.task = r.task AND p.harness = r.harness
-        AND p.verifier = v.verifier) AS present
+        v.gate, v.reason, CASE WHEN p.context = r.context AND p.task = r.task AND p.harness = r.harness
+        AND p.verifier = v.verifier THEN 1 ELSE 0 END AS present
         FROM verdict v LEFT JOIN rollout r ON r.id = v.rollout LEFT JOIN package p ON p.name = r.package""",
     ),
     "scores": View(
@@ -249,7 +249,7 @@ _EVIDENCE = {
             "reason": "why",
         },
         """SELECT s.rollout AS rollout_id, s.verifier, r.package, r.policy, s.criterion, s.requirement, s.score,
-        s.weight, s.critical, s.status, s.reason FROM score s LEFT JOIN rollout r ON r.id = s.rollout""",
+        s.weight, CASE WHEN s.critical THEN 1 ELSE 0 END AS critical, s.status, s.reason FROM score s LEFT JOIN rollout r ON r.id = s.rollout""",
     ),
 }
 
