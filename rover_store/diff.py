@@ -130,20 +130,23 @@ def files_diff(
 def _walk(
     objects: Objects, old: str | None, new: str | None, prefix: str, skip: tuple[str, ...], out: list[FileDiff]
 ) -> None:
-    if old == new:
-        return
-    a = objects.list_tree(old) if old else {}
-    b = objects.list_tree(new) if new else {}
-    for name in sorted(a.keys() | b.keys()):
-        before, after, path = a.get(name), b.get(name), prefix + name
-        folders = [item.id if item is not None and item.is_folder else None for item in (before, after)]
-        if before == after or (name in skip and any(folders)):
+    waiting = [(old, new, prefix)]  # no recursion: another git may have pushed a tree of any depth
+    while waiting:
+        old, new, prefix = waiting.pop()
+        if old == new:
             continue
-        if any(folders):
-            _walk(objects, folders[0], folders[1], f"{path}/", (), out)
-        files = [item if item is not None and not item.is_folder else None for item in (before, after)]
-        if any(files):
-            out.append(_file(path, files[0], files[1]))
+        a = objects.list_tree(old) if old else {}
+        b = objects.list_tree(new) if new else {}
+        for name in a.keys() | b.keys():
+            before, after, path = a.get(name), b.get(name), prefix + name
+            folders = [item.id if item is not None and item.is_folder else None for item in (before, after)]
+            if before == after or (path in skip and any(folders)):
+                continue
+            if any(folders):
+                waiting.append((folders[0], folders[1], f"{path}/"))
+            files = [item if item is not None and not item.is_folder else None for item in (before, after)]
+            if any(files):
+                out.append(_file(path, files[0], files[1]))
 
 
 def _file(path: str, before: TreeItem | None, after: TreeItem | None) -> FileDiff:

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 from rover_store.commits import TRAILER_LINE, Commit
 from rover_store.errors import StoreError
 from rover_store.graph import Dependency, node
+from rover_store.layout import is_name, is_place
 from rover_store.names import COMPONENTS, RESOURCE_KINDS
 from rover_store.objects import Objects
 from rover_store.packs import TREE
 
-_ENTRY = re.compile(rb"([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)
+_ENTRY = re.compile(rb"([0-7]+) ([^\0]*)\0(.{20})", re.DOTALL)
 #: trees kept parsed: the next commit of a walk shares most folders with the last
 _KEPT = 4096
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
@@ -67,17 +68,19 @@ class Trees:
         return sides + [Side(text(n), None, i.hex()) for n, i in after.items() if n not in before]
 
     def packages(self, old: str | None, new: str | None) -> list[Side]:
-        """Packages that differ between the trees of two revisions, sorted by name, each name once."""
+        """Packages that differ between the trees of two revisions, sorted by name: those that lie in their place."""
         pairs = self._top(old, new, "packages")
         for _ in range(3):
-            pairs = [side for pair in pairs for side in self.unequal(pair.old, pair.new)]
-        return _once(side for pair in pairs for side in self.unequal(pair.old, pair.new))
+            pairs = [Side(f"{p.name}/{n}", o, w) for p in pairs for n, o, w in self.unequal(p.old, p.new)]
+        found = ((p.name, side) for p in pairs for side in self.unequal(p.old, p.new))
+        return sorted(side for path, side in found if is_place(f"{path}/{side.name}", side.name))
 
     def resources(self, old: str | None, new: str | None) -> list[Side]:
         """Resources (KIND/NAME) that differ between the trees of two revisions, sorted."""
         kinds = [k for top in self._top(old, new, "resources") for k in self.unequal(top.old, top.new)]
         kinds = [k for k in kinds if k.name in RESOURCE_KINDS]
-        return _once(Side(f"{k.name}/{n}", o, w) for k in kinds for n, o, w in self.unequal(k.old, k.new))
+        sides = ((k.name, side) for k in kinds for side in self.unequal(k.old, k.new))
+        return sorted(Side(f"{kind}/{n}", o, w) for kind, (n, o, w) in sides if is_name(n))
 
     def components(self, old: str | None, new: str | None) -> list[Side]:
         """Components that differ between two versions of a package, in the order C, T, H, V."""
@@ -86,15 +89,6 @@ class Trees:
 
     def _top(self, old: str | None, new: str | None, name: str) -> list[Side]:
         return [side for side in self.unequal(old, new) if side.name == name]
-
-
-def _once(sides: Iterable[Side]) -> list[Side]:
-    """Sorted by name, each name once: a tree of another program may hold a package in two places."""
-    found: dict[str, Side] = {}
-    for side in sorted(sides, key=lambda s: (s.name, s.old or "", s.new or "")):
-        other = found.get(side.name)
-        found[side.name] = side if other is None else Side(side.name, other.old or side.old, side.new or other.new)
-    return [side for side in found.values() if side.old != side.new]
 
 
 def node_changes(trees: Trees, old: str | None, new: str | None) -> Iterator[tuple[str, str, str | None, str | None]]:

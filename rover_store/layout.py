@@ -1,4 +1,8 @@
-"""What a revision holds: packages and resources, read from its tree."""
+"""What a revision holds: packages and resources, read from its tree.
+
+Another git may have put anything there. What no name reaches, because its name cannot be typed or because it does not
+lie where the name says, is not listed; `fsck` tells of it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import NamedTuple, Protocol
 
-from rover_store.names import COMPONENTS, RESOURCE_KINDS
+from rover_store.names import COMPONENTS, RESOURCE_KINDS, package_path
 from rover_store.objects import Objects
 from rover_store.trees import Level
 
@@ -27,8 +31,21 @@ class PackageEntry(NamedTuple):
 
 def package_trees(objects: Objects, root: str, pattern: str = "*") -> dict[str, str]:
     """Name -> tree of the packages below the tree of a revision, sorted by name."""
-    found = {name: tree for _, name, tree in package_places(objects, root) if fnmatchcase(name, pattern)}
+    places = package_places(objects, root)
+    found = {name: tree for path, name, tree in places if fnmatchcase(name, pattern) and is_place(path, name)}
     return dict(sorted(found.items()))
+
+
+def is_place(path: str, name: str) -> bool:
+    """Whether a package of this name lies at its place."""
+    return is_name(name) and path == package_path(name)
+
+
+def is_name(name: str) -> bool:
+    """Whether a package or resource of this name can be named: text, and one step of a path."""
+    if not name or "/" in name or "\\" in name:
+        return False
+    return name.isascii() or not any("\ud800" <= c <= "\udfff" for c in name)
 
 
 def package_places(objects: Objects, root: str) -> Iterator[tuple[str, str, str]]:
@@ -64,9 +81,9 @@ def resource_trees(objects: Objects, root: str) -> dict[str, str]:
     return {
         f"{kind}/{name}": item.id
         for kind in sorted(RESOURCE_KINDS)
-        if kind in kinds
+        if kind in kinds and kinds[kind].is_folder
         for name, item in sorted(objects.list_tree(kinds[kind].id).items())
-        if item.is_folder
+        if item.is_folder and is_name(name)
     }
 
 
@@ -81,10 +98,16 @@ class TreeChange(NamedTuple):
 def changed_packages(objects: Trees, old: str | None, new: str | None) -> list[TreeChange]:
     """Packages that differ between the trees of two revisions, sorted. Equal folders are not opened."""
     sides = [_below(objects, root, "packages") for root in (old, new)]
-    pairs = [(sides[0], sides[1])]
+    folders = [TreeChange("packages", sides[0], sides[1])]
     for _ in range(3):
-        pairs = [(o, n) for a, b in pairs for _, o, n in unequal(objects, a, b)]
-    return sorted(TreeChange(name, o, n) for a, b in pairs for name, o, n in unequal(objects, a, b))
+        folders = [
+            TreeChange(f"{path}/{digit}", o, n) for path, a, b in folders for digit, o, n in unequal(objects, a, b)
+        ]
+    found = (
+        change for path, a, b in folders for change in unequal(objects, a, b)
+        if is_place(f"{path}/{change.name}", change.name)
+    )  # fmt: skip
+    return sorted(found)
 
 
 def changed_resources(objects: Trees, old: str | None, new: str | None) -> list[TreeChange]:
@@ -92,7 +115,8 @@ def changed_resources(objects: Trees, old: str | None, new: str | None) -> list[
     sides = [_below(objects, root, "resources") for root in (old, new)]
     out = []
     for kind, a, b in unequal(objects, *sides):
-        out += [TreeChange(f"{kind}/{name}", o, n) for name, o, n in unequal(objects, a, b)]
+        if kind in RESOURCE_KINDS:
+            out += [TreeChange(f"{kind}/{name}", o, n) for name, o, n in unequal(objects, a, b) if is_name(name)]
     return sorted(out)
 
 

@@ -143,7 +143,14 @@ class Objects:
     def read_tree(self, tree_hex: str) -> dict[str, TreeItem]:
         """All files below a tree: path -> mode and blob id, sorted by path."""
         out: dict[str, TreeItem] = {}
-        self._walk(tree_hex, "", out)
+        waiting = [("", tree_hex)]  # no recursion: another git may have pushed a tree of any depth
+        while waiting:
+            prefix, here = waiting.pop()
+            for name, item in self.list_tree(here).items():
+                if item.is_folder:
+                    waiting.append((f"{prefix}{name}/", item.id))
+                else:
+                    out[prefix + name] = item
         return dict(sorted(out.items()))
 
     def subtree(self, tree_hex: str, path: str) -> TreeItem | None:
@@ -356,13 +363,6 @@ class Objects:
             if file is not None:
                 return file
         return None
-
-    def _walk(self, tree_hex: str, prefix: str, out: dict[str, TreeItem]) -> None:
-        for name, item in self.list_tree(tree_hex).items():
-            if item.is_folder:
-                self._walk(item.id, f"{prefix}{name}/", out)
-            else:
-                out[prefix + name] = item
 
 
 class _Stream(io.RawIOBase):
