@@ -11,6 +11,7 @@ import csv
 import io
 from collections.abc import Sequence
 from itertools import combinations, islice
+from operator import itemgetter
 from typing import NamedTuple
 
 from rover_store.diffs.bounds import CELLS, CHARACTERS, COLUMNS, LISTED
@@ -30,19 +31,14 @@ class Grid(NamedTuple):
 def read_delimited(text: str, ending: str) -> tuple[Grid, str] | str:
     """A csv or tsv with its delimiter, or the reason why it is none that can be compared by cell."""
     mark = "\t" if ending == "tsv" else delimiter(text)
-    rows: list[Row] = []
-    cells = 0
+    if sum(map(text.count, (mark, "\n", "\r"))) > CELLS:
+        return f"more than {CELLS} cells, compared by line"
     try:
-        for row in csv.reader(io.StringIO(text, newline=""), delimiter=mark):
-            cells += len(row)
-            if len(row) > COLUMNS:
-                return f"more than {COLUMNS} columns, compared by line"
-            if cells > CELLS:
-                return f"more than {CELLS} cells, compared by line"
-            if row:
-                rows.append(tuple(row))
+        rows: list[Row] = list(map(tuple, filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=mark))))
     except csv.Error as error:
         return f"not readable as {ending} ({error}), compared by line"
+    if max(map(len, rows), default=0) > COLUMNS:
+        return f"more than {COLUMNS} columns, compared by line"
     return Grid(rows), mark
 
 
@@ -224,17 +220,16 @@ def _key(rows: tuple[list[Row], list[Row]], width: int) -> tuple[int, ...]:
 
 def _unique(rows: list[Row], choice: tuple[int, ...]) -> set[object] | None:
     """The keys of all rows; None where one is empty or stands twice."""
-    seen: set[object] = set()
-    for row in rows:
-        value: object = row[choice[0]] if len(choice) == 1 else tuple(row[i] for i in choice)
-        if value in seen or not row[choice[0]]:
-            return None
-        seen.add(value)
-    return seen
+    get = itemgetter(*choice)
+    seen: set[object] = set(map(get, rows))
+    if len(seen) != len(rows):
+        return None
+    return None if any(not row[choice[0]] for row in rows) else seen
 
 
 def _by_key(rows: tuple[list[Row], list[Row]], key: tuple[int, ...]) -> _Match:
-    left, right = ({tuple(row[k] for k in key): i for i, row in enumerate(side)} for side in rows)
+    get = itemgetter(*key)
+    left, right = (dict(zip(map(get, side), range(len(side)), strict=True)) for side in rows)
     pairs = [(i, right[k]) for k, i in left.items() if k in right]
     order = [j for _, j in pairs]
     return _Match(
