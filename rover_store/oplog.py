@@ -27,7 +27,8 @@ OUTSIDE = "(another git)"
 #: what HEAD is said to be at where it holds neither a branch nor an id
 DAMAGED = "(damaged)"
 View = Mapping[str, str]
-_ELSEWHERE = (OPS, SEALED, EVIDENCE)
+#: what no operation restores: other chains, and what is only known of elsewhere
+_ELSEWHERE = (OPS, SEALED, EVIDENCE, "refs/remotes/")
 _known: WeakKeyDictionary[Store, tuple[str, View]] = WeakKeyDictionary()
 
 
