@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rover_store.errors import PackageError, StoreError
+from rover_store.intake import LIMITS
 from rover_store.objects import Objects
 from rover_store.packs import TREE
 from rover_store.safe_names import folded, refusal, shown
@@ -24,7 +25,7 @@ from rover_store.trees import EXECUTABLE, LINK, SUBMODULE, Level, TreeItem, enco
 #: what a path on disk can hold below the folder, with room for where the folder lies
 PATH_BYTES, DEPTH = 3000, 200
 #: a few small trees that name each other can stand for more files than any disk holds
-FILES = 1_000_000
+FILES = LIMITS.files
 _KINDS = {LINK: "is a link", SUBMODULE: "is a submodule"}
 _BIG = 1 << 20
 

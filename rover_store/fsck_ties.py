@@ -155,24 +155,31 @@ class _Judge:
 
     def _walk(self, where: str, level: Level, prefix: str, files: dict[str, str]) -> Iterator[Problem]:
         """Files of a package; names and modes that some machine cannot take."""
-        folded: dict[str, str] = {}
-        for name, item in level.items():
-            path = prefix + name
-            if _HOSTILE.search(name) or len(name.encode("utf-8", "surrogateescape")) > 255:
-                what = f"{path!a}: not every file system can hold it"
-                yield Problem(where, what, "warning", "hostileName", _CHECKOUT)
-            if folded.setdefault(name.casefold(), name) != name:
-                what = f"{path}: differs from {folded[name.casefold()]} in case alone"
-                yield Problem(where, what, "warning", "caseCollision", _CHECKOUT)
-            if item.mode == FOLDER:
-                if f"{path}/" in _ANYTHING and not self._inventory.hostile:
-                    continue  # any file may lie there, and every tree of the store was found harmless
-                yield from self._walk(where, self._objects.list_tree(item.id), f"{path}/", files)
-            elif item.mode in (FILE, EXECUTABLE):
-                files[path] = item.id
-            else:
-                what = f"{path}: is a {'link' if item.mode == 0o120000 else 'submodule'}, which no package can hold"
-                yield Problem(where, what, "error", "hostileMode", _CHECKOUT)
+        waiting = [(prefix, level)]  # no recursion: another git may have pushed a tree of any depth
+        while waiting:
+            prefix, level = waiting.pop()
+            folded: dict[str, str] = {}
+            for name, item in level.items():
+                path = prefix + name
+                yield from self._name(where, path, name, folded)
+                if item.mode == FOLDER:
+                    if f"{path}/" in _ANYTHING and not self._inventory.hostile:
+                        continue  # any file may lie there, and every tree of the store was found harmless
+                    waiting.append((f"{path}/", self._objects.list_tree(item.id)))
+                elif item.mode in (FILE, EXECUTABLE):
+                    files[path] = item.id
+                else:
+                    kind = "link" if item.mode == 0o120000 else "submodule"
+                    what = f"{path}: is a {kind}, which no package can hold"
+                    yield Problem(where, what, "error", "hostileMode", _CHECKOUT)
+
+    def _name(self, where: str, path: str, name: str, folded: dict[str, str]) -> Iterator[Problem]:
+        if _HOSTILE.search(name) or len(name.encode("utf-8", "surrogateescape")) > 255:
+            what = f"{path!a}: not every file system can hold it"
+            yield Problem(where, what, "warning", "hostileName", _CHECKOUT)
+        if folded.setdefault(name.casefold(), name) != name:
+            what = f"{path}: differs from {folded[name.casefold()]} in case alone"
+            yield Problem(where, what, "warning", "caseCollision", _CHECKOUT)
 
 
 def _top(objects: Objects, branch: str, root: str) -> Iterator[Problem]:
