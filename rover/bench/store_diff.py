@@ -36,11 +36,12 @@ def measure_diff(work: Path, suite: Path, tick: Tick | None = None, repeats: int
             whole.append(1000 * _cpu(lambda: _by_content(copy, old, new)))
             if tick is not None:
                 tick(n + 1, repeats)
-        git: list[str | Path] = ["git", "--git-dir", copy / ".rover/store.git", "diff", "--stat", "--no-renames", old, new]
-        rover: list[str | Path] = [sys.executable, "-c", "from rover.cli.entry import main; main()", "--store", copy]
+        git: list[str | Path] = ["git", "--git-dir", copy / ".rover/store.git", "diff", "--stat", "--no-renames"]
+        program = "from rover.cli.entry import main; main()"
+        rover: list[str | Path] = [sys.executable, "-c", program, "--store", copy]
         mine, theirs = [], []
         for _ in range(5):
-            theirs.append(1000 * run(git, work).cpu)
+            theirs.append(1000 * run([*git, old, new], work).cpu)
             mine.append(1000 * run([*rover, "diff", "--stat", old, new], work).cpu)
     finally:
         shutil.rmtree(copy)
