@@ -114,13 +114,10 @@ def _files(repository: Repository) -> Iterator[Problem]:
         if name.endswith(".pack") and f"{name[:-5]}.idx" not in names:
             what = f"{name}: has no index, so that nobody sees what it holds"
             yield Problem(repository.name, what, kind="packWithoutIndex", remedy=_REPAIR)
-        elif not _PACK_NAME.fullmatch(name) and not name.startswith("multi-pack-index") and path.is_file():
-            if _is_stale(path):
-                what = f"objects/pack/{name}: left by a writer that was killed"
-                yield Problem(repository.name, what, "warning", "staleTemporaryFile", _REPAIR)
-        elif name.endswith((".rev", ".bitmap", ".mtimes")):
-            yield from _derived(repository, path)
-    yield from _maps(repository, names)
+        elif not _PACK_NAME.fullmatch(name) and not name.startswith("multi-pack-index") and _is_stale(path):
+            what = f"objects/pack/{name}: left by a writer that was killed"
+            yield Problem(repository.name, what, "warning", "staleTemporaryFile", _REPAIR)
+    yield from _maps(repository)
     yield from _strays(repository)
 
 
@@ -131,36 +128,45 @@ def _is_stale(path: Path) -> bool:
         return False
 
 
-def _derived(repository: Repository, path: Path) -> Iterator[Problem]:
-    """A file that another git derived from packs or commits: it ends in its own checksum."""
+def derived_files(git: Path) -> list[Path]:
+    """Files that another git derived from packs and commits."""
+    objects = git / "objects"
+    found = [p for suffix in ("rev", "bitmap", "mtimes") for p in (objects / "pack").glob(f"*.{suffix}")]
+    found += [objects / "pack" / "multi-pack-index", objects / "info" / "commit-graph"]
+    found += (objects / "info" / "commit-graphs").glob("*.graph")
+    return sorted(path for path in found if path.is_file())
+
+
+def is_sound_derived(path: Path) -> bool:
+    """Whether a derived file ends in its own checksum and names only packs that exist."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        yield Problem(repository.name, f"{path.name}: {error.strerror}", kind="badDerivedFile", remedy=_REPAIR)
-        return
+    except OSError:
+        return False
     try:
         size = os.fstat(fd).st_size
         if size < 40 or checksum(fd, size - 20) != os.pread(fd, 20, size - 20):
-            what = f"{path.relative_to(repository.git)}: checksum differs, a byte was changed"
-            yield Problem(repository.name, what, kind="badDerivedFile", remedy=_REPAIR)
+            return False
     finally:
         os.close(fd)
+    return path.name != "multi-pack-index" or not _gone_packs(path)
 
 
-def _maps(repository: Repository, names: set[str]) -> Iterator[Problem]:
-    objects = repository.git / "objects"
-    if "multi-pack-index" in names:
-        path = objects / "pack" / "multi-pack-index"
-        yield from _derived(repository, path)
-        named = set(re.findall(rb"pack-[0-9a-f]{40}\.idx", path.read_bytes()[:1 << 20]))
-        for name in sorted(n.decode() for n in named):
-            if name not in names:
-                what = f"multi-pack-index: names {name}, which does not exist"
-                yield Problem(repository.name, what, kind="badMultiPackIndex", remedy=_REPAIR)
-    graphs = [objects / "info" / "commit-graph", *sorted((objects / "info" / "commit-graphs").glob("*.graph"))]
-    for path in graphs:
-        if path.exists():
-            yield from _derived(repository, path)
+def _gone_packs(path: Path) -> list[str]:
+    """Packs that a multi-pack index names and that do not exist."""
+    with open(path, "rb") as file:
+        named = set(re.findall(rb"pack-[0-9a-f]{40}\.idx", file.read(1 << 22)))
+    return sorted(name.decode() for name in named if not (path.parent / name.decode()).exists())
+
+
+def _maps(repository: Repository) -> Iterator[Problem]:
+    for path in derived_files(repository.git):
+        if path.name == "multi-pack-index" and _gone_packs(path):
+            what = f"multi-pack-index: names {_gone_packs(path)[0]}, which does not exist"
+            yield Problem(repository.name, what, kind="badMultiPackIndex", remedy=_REPAIR)
+        elif not is_sound_derived(path):
+            what = f"{path.relative_to(repository.git)}: checksum differs, a byte was changed"
+            yield Problem(repository.name, what, kind="badDerivedFile", remedy=_REPAIR)
 
 
 def _strays(repository: Repository) -> Iterator[Problem]:

@@ -18,7 +18,7 @@ _ID = re.compile(rb"[0-9a-f]{40}\n?")
 _SYMREF = re.compile(rb"ref: (refs/\S+)\n?")
 _PACKED = re.compile(rb"([0-9a-f]{40}) (\S+)")
 _PEELED = re.compile(rb"\^[0-9a-f]{40}")
-_STALE_LOCK_S = 600
+STALE_LOCK_S = 600
 _UNDO = "point it at a commit of `rover op log`, or delete it"
 
 
@@ -168,7 +168,7 @@ def _locks(repository: Repository) -> Iterator[Problem]:
             age = time.time() - path.stat().st_mtime
         except OSError:
             continue
-        if age > _STALE_LOCK_S:
+        if age > STALE_LOCK_S:
             what = f"{path.relative_to(repository.git)}: a lock that nobody holds, {int(age // 60)} minutes old"
             yield Problem(repository.name, what, "warning", "staleLock", "rover fsck --repair")
 
