@@ -47,8 +47,14 @@ COMMANDS: dict[str, Entry] = {
     "merge": Entry("merge", "Merge another branch, and settle conflicts.", "History"),
     "undo": Entry("undo", "Take back the last operation.", "History"),
     "op": Entry("op", "Show the log of operations, or go back to a state of it.", "History"),
+    # sharing
+    "clone": Entry("clone", "Make a store from another one.", "Sharing"),
+    "pull": Entry("pull", "Fetch a remote and merge its branch.", "Sharing"),
+    "push": Entry("push", "Give a branch to a remote.", "Sharing"),
+    "remote": Entry("remote", "Name the places that this store is shared with.", "Sharing"),
     # care
-    "fsck": Entry("fsck", "Check the store.", "Care"),
+    "fsck": Entry("fsck", "Check the store; mend what is derived.", "Care"),
+    "gc": Entry("gc", "Collect what nothing needs; a dry run unless told.", "Care"),
     "reindex": Entry("reindex", "Rebuild the index from git.", "Care"),
     "bench": Entry("bench", "Measure rover: tables and JSON.", "Care"),
 }

@@ -59,7 +59,7 @@ def command(
 
         folder = Path(target) if target else None
         done = continue_merge(store, folder, branch, time=now(), command=command_line())
-        _print(done, as_json)
+        print_result(done, as_json)
     elif abort:
         from rover_store import merge_open
 
@@ -85,12 +85,13 @@ def _begin(
         store, other, into=into, message=message, time=now(), favour=favour or None,  # type: ignore[arg-type]
         fast_forward=forward, unrelated=unrelated, command=command_line(),
     )  # fmt: skip
-    _print(done, as_json)
+    print_result(done, as_json)
     if done.status == "conflicts":
         raise typer.Exit(1)
 
 
-def _print(done: MergeResult, as_json: bool) -> None:
+def print_result(done: MergeResult, as_json: bool = False) -> None:
+    """Say what a merge did, and what to do about conflicts."""
     if as_json:
         print_json(plain_result(done))
         return
