@@ -121,9 +121,12 @@ class Objects:
             found = [self._locate(object_hex) for object_hex in batch]
             places = sorted((at[0].name, at[1], n) for n, at in enumerate(found) if at is not None)
             for _, offset, n in places:
-                at = found[n]
+                at, object_hex = found[n], batch[n]
                 assert at is not None
-                yield batch[n], _as(batch[n], BLOB, self._get_at(batch[n], at[0], offset, _BULK))
+                try:
+                    yield object_hex, _as(object_hex, BLOB, self._get_at(object_hex, at[0], offset, _BULK))
+                except FileNotFoundError:  # the pack went away meanwhile
+                    yield object_hex, self.read(object_hex)
             for object_hex, at in zip(batch, found, strict=True):
                 if at is None:
                     yield object_hex, self.read(object_hex)
@@ -194,33 +197,44 @@ class Objects:
 
     def refresh(self, *, force: bool = False) -> bool:
         """Look for packs that came or went. True if something changed."""
+        with self._lock:
+            changed = False
+            for _ in range(_TRIES):
+                again, came = self._list_packs(force)
+                changed = changed or came
+                if not again:
+                    break
+            if force:
+                self._loose_folders = None
+            return changed
+
+    def _list_packs(self, force: bool) -> tuple[bool, bool]:
+        """List the packs anew. Whether one went away meanwhile, so that another may be there; whether any changed."""
         folder = f"{self._folder}/pack"
         try:
             state = os.stat(folder)
         except FileNotFoundError:
-            return False
+            return False, False
         stamp = (state.st_mtime_ns, state.st_ino, os.getpid())
-        with self._lock:
-            if stamp == self._stamp and not force and not self._racy:
-                return False
-            # a folder's time has the grain of the kernel's tick: a younger listing may have missed a rename
-            self._racy = time.time_ns() - state.st_mtime_ns < 50_000_000
-            names = {f[:-4] for f in os.listdir(folder) if f.startswith("pack-") and f.endswith(".idx")}
-            known = {pack.name: pack for pack in self._list.packs}
-            kept = [pack for pack in self._list.packs if pack.name in names]
-            fresh = []
-            for name in sorted(names - known.keys()):
-                try:
-                    fresh.append(Pack(Path(folder, f"{name}.pack")))
-                except FileNotFoundError:  # rolled together by another process a moment ago
-                    continue
-            changed = bool(fresh) or len(kept) != len(known)
-            if changed:
-                self._list = PackList(fresh + kept, self._list)
-            self._stamp = stamp
-            if force:
-                self._loose_folders = None
-            return changed
+        if stamp == self._stamp and not force and not self._racy:
+            return False, False
+        # a folder's time has the grain of the kernel's tick: a younger listing may have missed a rename
+        self._racy = time.time_ns() - state.st_mtime_ns < 50_000_000
+        names = {f[:-4] for f in os.listdir(folder) if f.startswith("pack-") and f.endswith(".idx")}
+        known = {pack.name for pack in self._list.packs}
+        kept = [pack for pack in self._list.packs if pack.name in names]
+        fresh, gone = [], False
+        for name in sorted(names - known):
+            try:
+                fresh.append(Pack(Path(folder, f"{name}.pack")))
+            except FileNotFoundError:  # rolled together by another process a moment ago
+                gone = True
+        changed = bool(fresh) or len(kept) != len(known)
+        if changed:
+            self._list = PackList(fresh + kept, self._list)
+        self._stamp = stamp
+        self._racy = self._racy or gone
+        return gone, changed
 
     # --- within ------------------------------------------------------------------------------------------
     def _read_as(self, object_hex: str, kind: int) -> bytes:
@@ -320,13 +334,18 @@ class Objects:
             raise _damaged(object_hex, "its bytes have another id")
 
     def _chunks(self, object_hex: str) -> Iterator[bytes]:
-        at = self._find(object_hex)
-        chunks = None
-        if at is not None:
-            chunks = at[0].stream(at[1])
-        elif (file := self._open_loose(object_hex)) is not None:
-            chunks = file.chunks
-        return iter((self.read(object_hex),)) if chunks is None else chunks
+        for _ in range(_TRIES):
+            at = self._find(object_hex)
+            if at is None:
+                file = self._open_loose(object_hex)
+                if file is None:
+                    raise NotFound("object", object_hex)
+                return file.chunks
+            try:
+                return at[0].stream(at[1]) or iter((self.read(object_hex),))
+            except FileNotFoundError:
+                self._look_again()
+        raise NotFound("object", object_hex)
 
     def _find(self, object_hex: str) -> tuple[Pack, int] | None:
         """Pack and offset of an object, here or in an alternate."""
