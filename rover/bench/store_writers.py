@@ -42,18 +42,20 @@ def measure_writers(work: Path, seconds: float = 10, tick: Callable[[int, int], 
     shutil.rmtree(folder, ignore_errors=True)
     store = build(folder, PACKAGES)
     say = tick or (lambda _done, _all: None)
-    say(0, 2)
+    say(0, 3)
     alone = _together(folder, ["write"], seconds / 2)
-    say(1, 2)
+    say(1, 3)
     several = _together(folder, ["write"] * WRITERS + ["read"] * READERS, seconds)
-    say(2, 2)
+    say(2, 3)
+    alone += _together(folder, ["write"], seconds / 2)  # before and after: the machine may have changed
+    say(3, 3)
     writers, readers = several[:WRITERS], several[WRITERS:]
     history = {entry.id for entry in store.log()}
     acknowledged = [commit for said in (*alone, *writers) for commit in said.commits]
     lost = sum(commit not in history for commit in acknowledged) + len(acknowledged) - len(history) + 1
     errors = [error for said in (*alone, *several) for error in said.errors]
     counts = [len(said.commits) for said in writers]
-    rate, base = sum(counts) / seconds, len(alone[0].commits) / (seconds / 2)
+    rate, base = sum(counts) / seconds, sum(len(said.commits) for said in alone) / seconds
     waits = sorted(wait for said in readers for wait in said.took)
     longest = max((max(said.took, default=seconds) for said in writers), default=seconds)
     shutil.rmtree(folder)

@@ -34,10 +34,11 @@ start = int(sys.argv[2])
 print("ready", flush=True)
 for i in range(start, start + 100_000):
     with store.write(f"step {i}") as tx:
-        tree = tx.tree({"package.json": b'{"name": "one"}', "n": b"%d" % i, "big": (b"%d" % i) * 2000})
+        files = {"context/files/n": b"%d" % i, "context/files/big": (b"%d" % i) * 2000}
+        tree = tx.edit_tree(store.package("one").tree, files)
         tx.set_package("one", tree)
         commit = tx.commit(f"Step {i}")
-        case = tx.detached_commit("Case", files={"case.json": b"%d" % i})
+        case = tx.detached_commit("Case", files={"case.json": b'{"n": %d}' % i})
         tx.set_ref(f"refs/rover/cases/c{i}", case, expect=None)
     print("commit", commit, flush=True)
     ids = dict(context="a" * 40, task="b" * 40, harness="c" * 40)
@@ -71,7 +72,7 @@ def test_twenty_kills_at_random(tmp_path: Path) -> None:
             commits.append(value) if kind == "commit" else seeds.append(int(value))
         store = Store.open(tmp_path, clock=lambda: START)
         began = time.monotonic()
-        edit(store, "one", {"after": b"%d" % round_number})
+        edit(store, "one", {"context/files/after": b"%d" % round_number})
         assert time.monotonic() - began < 5  # nothing is stuck
         _sound(store, commits, seeds)
     assert len(commits) > 20
@@ -114,9 +115,10 @@ def dying(call):
 for name in ("open", "write", "pwrite", "fsync", "rename", "ftruncate", "fchmod", "unlink", "close"):
     setattr(os, name, dying(getattr(os, name)))
 with store.write("second") as tx:
-    tx.set_package("one", tx.tree({"package.json": b'{"name": "one"}', "n": b"2"}))
+    tx.set_package("one", tx.edit_tree(store.package("one").tree, {"context/files/n": b"2"}))
     commit = tx.commit("Second")
-    tx.set_ref("refs/rover/cases/c", commit, expect=None)
+    case = tx.detached_commit("Case", files={"case.json": b"{}"}, parents=[commit])
+    tx.set_ref("refs/rover/cases/c", case, expect=None)
 print(commit, flush=True)
 """
 
@@ -133,7 +135,7 @@ def test_a_kill_at_every_step_of_one_write(tmp_path: Path) -> None:
         done = subprocess.run(arguments, capture_output=True, text=True, check=False)
         store = Store.open(folder, clock=lambda: START)
         assert store.resolve() in (first, *(e.id for e in store.log()))  # readable before any repair
-        third = edit(store, "one", {"n": b"3"})
+        third = edit(store, "one", {"context/files/n": b"3"})
         subjects = [e.subject for e in store.log()]
         assert subjects in (["Edit one", "Add one"], ["Edit one", "Second", "Add one"])
         committed = "Second" in subjects
@@ -159,7 +161,7 @@ def test_a_kill_while_packs_are_rolled_together(tmp_path: Path) -> None:
     store = new_store(tmp_path / "source")
     add(store, "one")
     for i in range(38):
-        edit(store, "one", {"n": b"%d" % i})
+        edit(store, "one", {"context/files/n": b"%d" % i})
     rng = random.Random(3)
     for n in rng.sample(range(1, 140), 12):
         folder = tmp_path / f"s{n}"
@@ -167,7 +169,7 @@ def test_a_kill_while_packs_are_rolled_together(tmp_path: Path) -> None:
         for step in (n, 10_000):
             subprocess.run([sys.executable, "-c", STOPPED, str(folder), str(step)], capture_output=True, check=False)
         killed = Store.open(folder, clock=lambda: START)
-        edit(killed, "one", {"n": b"end"})
+        edit(killed, "one", {"context/files/n": b"end"})
         assert killed.fsck() == []
         assert len(list(killed.log())) >= 40
         left = {p.stem for p in (killed.git / "objects/pack").glob("*.pack")}
@@ -219,5 +221,5 @@ def test_a_disk_that_refuses_leaves_everything_as_it_was(tmp_path: Path) -> None
         assert len(store.op_log()) == 1
         assert store.fsck() == []
     assert not list((store.git / "objects/pack").glob("tmp_*"))
-    edit(store, "one", {"n": b"1"})
+    edit(store, "one", {"context/files/n": b"1"})
     assert len(list(store.log())) == 2
