@@ -8,7 +8,7 @@ depend on what the components have become (`merge_edges`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rover_store.errors import NotFound, PackageError, StoreError
 from rover_store.merge_edges import Versions, merge_admission, merge_edges
@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 _PLAIN = (FILE, EXECUTABLE)
 #: a file that is merged by content, each side read whole, is at most so large
 _LARGEST = 64 << 20
+
+
+class Reads(Protocol):
+    """Where trees and blobs are read: a repository's objects, or a transaction."""
+
+    def list_tree(self, tree: str, /) -> Level: ...
+
+    def read(self, blob: str, /) -> bytes: ...
 
 
 class MergedTree(NamedTuple):
@@ -247,7 +255,7 @@ class Walk:
         self.edits[path] = item
 
 
-def bound_resources(tx: Transaction, tree: str) -> dict[str, str]:
+def bound_resources(tx: Reads, tree: str) -> dict[str, str]:
     """`resources/KIND/NAME` -> tree, as the package's context.json lists them."""
     context = tx.list_tree(tree).get("context")
     item = tx.list_tree(context.id).get("context.json") if context is not None and context.is_folder else None

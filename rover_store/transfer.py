@@ -76,7 +76,8 @@ def fetch(
         done = fetch_part(store, remote, where, command=command or f"fetch {remote.name}")
     else:
         done = _fetch_all(store, remote, where, command or f"fetch {remote.name}")
-    return done._replace(**_extras(store, where, evidence, sealed))
+    took, audits = _extras(store, where, evidence, sealed)
+    return done._replace(evidence=took, sealed=audits)
 
 
 def pull(
@@ -155,6 +156,8 @@ def clone(
         wanted = branch or (head or "").removeprefix(HEADS) or "main"
         done = fetch(store, "origin", evidence=evidence, sealed=sealed, command=text)
         tip = store.refs.get(f"{TRACKING}origin/{wanted}")
+        if tip is None and packages and not done.updates:
+            raise UsageError(f"no package of {where.shown} matches {' or '.join(map(repr, packages))}")
         if tip is None and (branch or done.updates):
             raise UsageError(f"{where.shown} has no branch {wanted}", hint="name one with --branch")
         with store.write(text) as tx:
@@ -186,19 +189,20 @@ def refs_of(where: Place) -> tuple[dict[str, str], str | None]:
 
 
 # --- within ----------------------------------------------------------------------------------------------
-def _extras(store: Store, where: Place, evidence: bool, sealed: bool) -> dict[str, int]:
-    out: dict[str, int] = {}
+def _extras(store: Store, where: Place, evidence: bool, sealed: bool) -> tuple[int, int]:
+    """Evidence and audits, where they were asked for: how many of each came."""
+    took = audits = 0
     if evidence:
         from rover_store.transfer_evidence import fetch_evidence
 
-        out["evidence"] = fetch_evidence(store, where)
+        took = fetch_evidence(store, where)
     if sealed:
         from rover_store.transfer_evidence import copy_sealed
 
         if where.kind != "rover" or where.git is None:
             raise UsageError("sealed audits come only from a rover store on this machine")
-        out["sealed"] = copy_sealed(where.git.parent, store)
-    return out
+        audits = copy_sealed(where.git.parent, store)
+    return took, audits
 
 
 def _fetch_all(store: Store, remote: Remote, where: Place, command: str) -> Transferred:

@@ -138,8 +138,8 @@ def test_push_into_a_store_is_an_operation_there(store: Store, tmp_path: Path) -
     assert store.fsck() == []
     store.undo()
     assert store.resolve() != new
+    remotes.add(store, "self", str(store.root))
     with pytest.raises(UsageError, match="cannot be pushed to itself"):
-        remotes.add(store, "self", str(store.root))
         push(store, "self")
 
 
@@ -186,7 +186,7 @@ def test_over_a_network(store: Store, tmp_path: Path, daemon: str) -> None:
     edit(store, "one", {INSTRUCTION: b"Alice."})
     push(store)
     edit(bob, "two", {INSTRUCTION: b"Bob."})
-    with pytest.raises(UsageError, match="rover|has commits"):
+    with pytest.raises(UsageError, match="has commits that this store"):
         push(bob)
     assert pull(bob).merged.status == "merged"
     assert not list(bob.folder.glob("incoming-*"))
