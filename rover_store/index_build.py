@@ -273,7 +273,7 @@ def _show_evidence(db: Rows, source: Source, head: str | None) -> None:
     for _ in range(3):
         pairs = [side for pair in pairs for side in trees.unequal(pair.old, pair.new)]
     batch = _Batch(db)
-    for pair in sorted(pairs):
+    for pair in sorted(pairs, key=lambda side: (side.name, side.old or "", side.new or "")):
         for rollout in sorted(trees.unequal(pair.old, pair.new)):
             _show_rollout(batch, source.evidence, *rollout)
     batch.flush()

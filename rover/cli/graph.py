@@ -34,7 +34,7 @@ def command(
     """Show dependencies: versions, stale edges, order of rebuild. An edge goes from what was built to what it was
     built against. --explain exits with 1 where neither depends on the other.
 
-    Example: rover graph orders-1 --explain files/orders
+    Example: rover graph my-task --down
     """
     if dot and as_json:
         raise UsageError("--dot and --json exclude each other")

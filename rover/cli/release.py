@@ -32,7 +32,7 @@ def command(
     Refused while packages are stale, not admitted, or under an open repair case, unless --allow names that. `undo`
     takes a release back. With --manifest alone the manifest of an existing release is written.
 
-    Example: rover release v1 --sign-off 'Ann Lee <ann@example.org>'
+    Example: rover release v1.0 --sign-off 'Ann Lee <ann@example.org>' --allow unadmitted
     """
     store = open_store()
     if listing:
