@@ -71,7 +71,7 @@ def sides(store: Store, words: list[str]) -> tuple[str, str]:
         from rover_store.ancestry import merge_bases
 
         left, _, right = text.partition("...")
-        bases = merge_bases(store, left or "HEAD", right or "HEAD")
+        bases = merge_bases(store, store.resolve(left or "HEAD"), store.resolve(right or "HEAD"))
         if len(bases) != 1:
             raise UsageError(f"{text}: {'no' if not bases else 'more than one'} commit that both come from")
         return bases[0], right or "HEAD"
