@@ -43,7 +43,7 @@ def merge_bases(store: Store, a: str, b: str) -> list[str]:
 
     Best: not the ancestor of another common ancestor. A commit is its own ancestor.
     """
-    def question(graph: _Numbers) -> list[str]:
+    def question(graph: Numbers) -> list[str]:
         flags: dict[int, int] = {}
         for commit, flag in ((a, _LEFT), (b, _RIGHT)):
             here = graph.number(commit)
@@ -68,12 +68,12 @@ def merge_bases(store: Store, a: str, b: str) -> list[str]:
                     fresh -= 1
         return sorted(graph.id(n) for n in found)
 
-    return _ask(store, question)
+    return ask(store, question)
 
 
 def is_ancestor(store: Store, a: str, b: str) -> bool:
     """Whether `a` is `b` or an ancestor of it."""
-    def question(graph: _Numbers) -> bool:
+    def question(graph: Numbers) -> bool:
         target, start = graph.number(a), graph.number(b)
         queue = _Queue([start])
         while queue:
@@ -84,14 +84,14 @@ def is_ancestor(store: Store, a: str, b: str) -> bool:
                 queue.add(parent)
         return False
 
-    return a == b or _ask(store, question)
+    return a == b or ask(store, question)
 
 
 def between(store: Store, exclude: Iterable[str], include: Iterable[str]) -> Iterator[str]:
     """Commits reachable from `include` and not from `exclude`, the newest first: no parent before its child."""
     barred, wanted = list(exclude), list(include)
 
-    def question(graph: _Numbers) -> list[str]:
+    def question(graph: Numbers) -> list[str]:
         flags: dict[int, int] = {}
         for ids, flag in ((wanted, _WANTED), (barred, _BARRED)):
             for commit in ids:
@@ -116,7 +116,7 @@ def between(store: Store, exclude: Iterable[str], include: Iterable[str]) -> Ite
                     open_ -= 1
         return [graph.id(n) for n in out]
 
-    return iter(_ask(store, question))
+    return iter(ask(store, question))
 
 
 def sides(store: Store, a: str, b: str) -> Sides:
@@ -183,12 +183,12 @@ class _Queue:
         return -heapq.heappop(self._heap)
 
 
-class _Numbers:
+class Numbers:
     """Commits as numbers: parents below their children."""
 
     def __init__(self, store: Store, db: sqlite3.Connection) -> None:
+        self.db = db
         self._load = store.revisions.load
-        self._db = db
         self._fresh: dict[str, int] = {}
         self._above: dict[int, tuple[str, tuple[int, ...]]] = {}
         self._last: int = db.execute("SELECT coalesce(max(seq), 0) FROM history").fetchone()[0]
@@ -215,27 +215,30 @@ class _Numbers:
     def parents(self, number: int) -> tuple[int, ...]:
         if number in self._above:
             return self._above[number][1]
-        rows = self._db.execute("SELECT parent FROM parent WHERE child = ? ORDER BY position", (number,))
+        rows = self.db.execute("SELECT parent FROM parent WHERE child = ? ORDER BY position", (number,))
         return tuple(p for (p,) in rows)
 
     def id(self, number: int) -> str:
         if number in self._above:
             return self._above[number][0]
-        return str(self._db.execute("SELECT id FROM history WHERE seq = ?", (number,)).fetchone()[0])
+        return str(self.db.execute("SELECT id FROM history WHERE seq = ?", (number,)).fetchone()[0])
+
+    def tree(self, number: int) -> str:
+        if number in self._above:
+            return self._load(self._above[number][0]).tree
+        return str(self.db.execute("SELECT tree FROM history WHERE seq = ?", (number,)).fetchone()[0])
+
+    def indexed(self, number: int) -> bool:
+        """Whether the index knows the commit, and so what it changed."""
+        return number not in self._above
 
     def _known(self, commit: str) -> int | None:
         if commit not in self._fresh:
-            row = self._db.execute("SELECT seq FROM history WHERE id = ?", (commit,)).fetchone()
+            row = self.db.execute("SELECT seq FROM history WHERE id = ?", (commit,)).fetchone()
             return None if row is None else int(row[0])
         return self._fresh[commit]
 
 
-def _ask(store: Store, question: Callable[[_Numbers], T]) -> T:
-    def asked(db: sqlite3.Connection) -> T:
-        db.execute("SAVEPOINT ancestry")  # one view of the index, while others add to it
-        try:
-            return question(_Numbers(store, db))
-        finally:
-            db.execute("RELEASE ancestry")
-
-    return store.index.ask(asked)
+def ask(store: Store, question: Callable[[Numbers], T]) -> T:
+    """Answer a question about numbered commits from one state of the index."""
+    return store.index.ask(lambda db: question(Numbers(store, db)))

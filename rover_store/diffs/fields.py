@@ -127,7 +127,7 @@ class _Walk:
         """`place` is the path without the members' keys: where the lists of a record are looked up."""
         if depth < DEPTH and isinstance(old, dict) and isinstance(new, dict):
             for name in [*old, *(n for n in new if n not in old)]:
-                inner = f"{path}.{_name(name)}" if path else _name(name)
+                inner = f"{path}.{field_name(name)}" if path else field_name(name)
                 where = f"{place}.{name}" if place else name
                 self.member(old.get(name, _ABSENT), new.get(name, _ABSENT), inner, where, depth)
         elif depth < DEPTH and isinstance(old, list) and isinstance(new, list):
@@ -224,7 +224,7 @@ def _key(row: dict[str, Any], fields: tuple[str, ...]) -> str | None:
     return "/".join(map(str, values))
 
 
-def _name(name: str) -> str:
+def field_name(name: str) -> str:
     """A field in a path; a name that would read as more than one is quoted."""
     return name if name and not set(name) & set('.[]"') else json.dumps(name, ensure_ascii=False)
 
