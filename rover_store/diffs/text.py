@@ -160,7 +160,8 @@ def _hunk(old: Sequence[str], new: Sequence[str], group: list[Block], context: i
     at = i1
     for block in group:
         lines += [(" ", _cut(line)) for line in old[at : block.i1]]
-        gone, came = old[block.i1 : block.i2][:room], new[block.j1 : block.j2][:room]
+        half = max(room // 2, 1)  # of a block that is too long both sides show their beginning
+        gone, came = old[block.i1 : block.i2][:half], new[block.j1 : block.j2][:half]
         pairs = list(zip(gone, came, strict=False)) if len(gone) == len(came) else []
         starts = [_window(a, b) for a, b in pairs] or [0] * max(len(gone), len(came))
         lines += [("-", _cut(line, start)) for line, start in zip(gone, starts, strict=False)]

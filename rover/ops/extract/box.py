@@ -16,11 +16,14 @@ PICTURES = "rover.ops.extract.pictures:read"
 
 
 class Extractor:
-    """An `Extract` of rover_store.diffs. Where no box can be opened it gives None, and `trouble` says why."""
+    """An `Extract` of rover_store.diffs, in boxes of a kind or a runtime (which is closed with it).
 
-    def __init__(self, kind: str | None = None) -> None:
-        self._kind = kind
-        self._runtime: Runtime | None = None
+    Where no box can be opened it gives None, and `trouble` says why.
+    """
+
+    def __init__(self, runtime: str | Runtime | None = None) -> None:
+        self._kind = runtime if isinstance(runtime, str) else None
+        self._runtime: Runtime | None = None if isinstance(runtime, str) else runtime
         self._box: Sandbox | None = None
         self.trouble = ""
 
@@ -54,7 +57,7 @@ class Extractor:
                 wall_s=20, cpu_s=15, memory_bytes=1 << 30, file_bytes=96 << 20, disk_bytes=192 << 20,
                 output_bytes=1 << 16,
             )  # fmt: skip
-            self._runtime = make_runtime(self._kind)
+            self._runtime = self._runtime or make_runtime(self._kind)
             self._box = self._runtime.open({}, limits=limits)
         return self._box
 
