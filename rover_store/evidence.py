@@ -5,6 +5,7 @@
     rollouts/a/3/f/ID/start, turns/0000     workspace trees at the start and after each turn
     rollouts/a/3/f/ID/verdicts/V.json       V: tree id of the verifier
 
+A pruned rollout (`prune`) keeps its key, its end and its verdicts; running it again fills it.
 Blobs that the packages hold already are not written again: store.git is an alternate. What exists is never
 replaced: of two writers of one rollout the first wins, and both are told nothing of it.
 Whether an infra_error is worth keeping is the caller's choice; what is kept is found again.
@@ -182,7 +183,11 @@ class _Batch:
         rollout = rollout_id(entry.trajectory)
         folder = _folder(rollout)
         if self._has(folder):
-            return
+            stub = self._stub(folder)
+            if stub is None:
+                return
+            if stub.pruned != entry.trajectory.end_tree:  # it ended otherwise: its old verdicts are of another state
+                self._edits[f"{folder}/verdicts"] = None
         for name, data in sorted(entry.blobs.items()):
             if blob_id(data) != name:
                 raise StoreError(f"a blob of rollout {rollout[:12]} does not have the id {name}")
@@ -195,6 +200,15 @@ class _Batch:
         self._edits[f"{folder}/start"] = self._tree(entry.trajectory.start, rollout)
         for turn in entry.trajectory.turns:
             self._edits[f"{folder}/turns/{turn.index:04}"] = self._tree(turn.tree, rollout)
+
+    def _stub(self, folder: str) -> Trajectory | None:
+        """The record of a rollout whose turns were pruned, None for one that is whole."""
+        item = self._objects.subtree(self._root, f"{folder}/trajectory.json") if self._root else None
+        data = self._objects.read(item.id) if item is not None else b""
+        if b'"pruned"' not in data:
+            return None
+        stub = Trajectory.load(data, "trajectory.json")
+        return stub if stub.pruned else None
 
     def _check_blobs(self, manifest: Manifest, rollout: str) -> None:
         for path, item in manifest.items():

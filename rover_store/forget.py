@@ -14,7 +14,7 @@ from rover_store.commits import AUTHOR, encode_commit, parse_commit
 from rover_store.packs import BLOB, COMMIT, TREE, PackWriter
 from rover_store.publish import publish
 from rover_store.refs import OPS
-from rover_store.trees import FILE, TreeItem, encode_tree
+from rover_store.trees import FILE, SUBMODULE, TreeItem, encode_tree
 
 if TYPE_CHECKING:
     from rover_store.oplog import Operation
@@ -44,12 +44,17 @@ def forget_operations(store: Store, time: int) -> int:
             last: str | None = None
             for operation in reversed(kept):
                 last = new[operation.id] = _again(store, writer, operation, last, new)
-            head = store.refs.get(OPS)
-            assert last is not None
-            publish(store.lock, store.refs, writer, {OPS: (head, last)}, lambda: store.objects.refresh(force=True))
+            moves = {OPS: (store.refs.get(OPS), last)}
+            publish(store.lock, store.refs, writer, moves, lambda: store.objects.refresh(force=True))
         finally:
             writer.abort()
     return len(log) - len(kept)
+
+
+def view_ids(store: Store, operation: str) -> list[str]:
+    """Ids that the branches, tags and cases were at after an operation."""
+    commit = parse_commit(operation, store.objects.read_commit(operation))
+    return [item.id for item in store.objects.read_tree(commit.tree).values() if item.mode == SUBMODULE]
 
 
 def _again(store: Store, writer: PackWriter, operation: Operation, last: str | None, new: dict[str, str]) -> str:
@@ -57,11 +62,14 @@ def _again(store: Store, writer: PackWriter, operation: Operation, last: str | N
     commit = parse_commit(operation.id, store.objects.read_commit(operation.id))
     level = store.objects.list_tree(commit.tree)
     op: dict[str, Any] = json.loads(store.objects.read(level["op.json"].id))
-    op["details"] = {k: new.get(v, v) if isinstance(v, str) else v for k, v in op["details"].items()}
-    data = (json.dumps(op, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
-    level["op.json"] = TreeItem(FILE, writer.add(BLOB, data))
-    tree = writer.add(TREE, encode_tree(level))
+    details = {k: new.get(v, v) if isinstance(v, str) else v for k, v in op["details"].items()}
+    tree = commit.tree
+    if details != op["details"]:
+        data = (json.dumps({**op, "details": details}, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+        level["op.json"] = TreeItem(FILE, writer.add(BLOB, data))
+        tree = writer.add(TREE, encode_tree(level))
     values = [v for m in operation.moves if m.ref != "HEAD" for v in ((m.new,) if last else (m.old, m.new))]
+    values += [] if last else view_ids(store, operation.id)
     kept = [store.revisions.peel(v) for v in values if v is not None and store.objects.exists(v)]
     parents = list(dict.fromkeys(([last] if last else []) + kept))
     return writer.add(COMMIT, encode_commit(tree, parents, operation.command, AUTHOR, operation.time))

@@ -47,12 +47,17 @@ def _refs(git: Path) -> Iterator[str]:
 
 
 def _operations(store: Store) -> Iterator[str]:
+    from rover_store.forget import view_ids
     from rover_store.oplog import operations
 
+    oldest = None
     for operation in operations(store):
+        oldest = operation.id
         for move in operation.moves:
             if move.ref != "HEAD":
                 yield from (value for value in (move.old, move.new) if value is not None)
+    if oldest is not None:  # what was there before the log began, `rover op restore` may go back to
+        yield from view_ids(store, oldest)
 
 
 def _cases(store: Store) -> Iterator[str]:

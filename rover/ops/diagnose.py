@@ -35,6 +35,10 @@ def diagnose_package(
 
 
 def recorded(store: Store, env: Env) -> tuple[Recorded, ...]:
-    """Rollouts that ran on this very version, with their verdicts where this verifier graded them."""
+    """Rollouts that ran on this very version, with their verdicts where this verifier graded them.
+
+    Pruned ones are left out: nothing is known of what they did.
+    """
     found = store.evidence.iter_rollouts(context=env.context_id, task=env.task_id, harness=env.harness_id)
-    return tuple(Recorded(name, t, store.evidence.get_verdict(name, env.verifier_id)) for name, t in found)
+    whole = ((name, t) for name, t in found if not t.pruned)
+    return tuple(Recorded(name, t, store.evidence.get_verdict(name, env.verifier_id)) for name, t in whole)

@@ -178,6 +178,8 @@ def _policy(store: Store, entry: PackageEntry, request: RunRequest) -> Policy:
     def recorded(prefix: str) -> Trajectory:
         ids = store.evidence.matching(prefix)
         found = store.evidence.get_rollout(ids[0]) if len(ids) == 1 else None
+        if found is not None and found.pruned:
+            raise UsageError(f"{prefix}: the turns of this rollout were pruned; there is nothing to replay")
         if found is None:
             raise NotFound("rollout", prefix, hint="several begin like this" if len(ids) > 1 else "")
         return found

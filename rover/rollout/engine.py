@@ -27,6 +27,7 @@ from rover.rollout.records import (
     Evidence,
     MemoryEvidence,
     Progress,
+    PrunedState,
     RolloutRequest,
     RolloutResult,
     rollout_id,
@@ -139,6 +140,8 @@ class Engine:
         """One rollout, from the evidence or by running it, and the verdict of each verifier where one is wanted."""
         env = requests[0].env
         known = self.evidence.get_rollout(key)
+        if known is not None and known.pruned and not self._all_graded(key, requests, graded):
+            known = None  # its end state is gone, and it is needed
         if known is not None and known.end != "infra_error":
             result = RolloutResult(key, known, self.end_of(known), True)
         else:
@@ -149,6 +152,10 @@ class Engine:
                 keeper.rollout(played, blobs)
         asked = requests if graded else []
         return result, {r.env.verifier_id: self._verdict(result, r.env, keeper) for r in asked}
+
+    def _all_graded(self, key: str, requests: list[RolloutRequest], graded: bool) -> bool:
+        """Whether the evidence holds every verdict that is asked for, so that no end state is needed."""
+        return graded and all(self.evidence.get_verdict(key, r.env.verifier_id) is not None for r in requests)
 
     def _play(self, env: Env, request: RolloutRequest) -> Played:
         """Run one rollout; where the infrastructure fails, once more in a new box."""
@@ -191,7 +198,9 @@ class Engine:
         self._sessions.add(session)
 
     def end_of(self, trajectory: Trajectory) -> EndState:
-        """The end state of a rollout that is in the evidence."""
+        """The end state of a rollout that is in the evidence. Of a pruned one it cannot be read."""
+        if trajectory.pruned:
+            return PrunedState(trajectory.package)
         tree = trajectory.turns[-1].tree if trajectory.turns else trajectory.start
         return EndState(self.evidence.tree(tree), self.evidence.read)
 

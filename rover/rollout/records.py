@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 from rover.harness.manifest import Manifest
 from rover.policy.protocol import Policy
 from rover.rollout.env import Env
+from rover_store.errors import StoreError
 from rover_store.evidence import Recorded
 from rover_store.ids import digest
 from rover_store.records import Budget, RolloutKey, Trajectory, Verdict
@@ -54,6 +55,26 @@ class EndState(Mapping[str, bytes]):
 
     def __len__(self) -> int:
         return len(self._items)
+
+
+class PrunedState(EndState):
+    """The end state of a rollout whose workspaces were pruned: whoever looks into it is told so."""
+
+    def __init__(self, package: str) -> None:
+        super().__init__({}, lambda _: b"")
+        self._package = package
+
+    def __getitem__(self, path: str) -> bytes:
+        raise self._gone()
+
+    def __iter__(self) -> Iterator[str]:
+        raise self._gone()
+
+    def __len__(self) -> int:
+        raise self._gone()
+
+    def _gone(self) -> StoreError:
+        return StoreError(f"{self._package}: the workspaces of this rollout were pruned", hint="run it again")
 
 
 @dataclass(frozen=True, slots=True)

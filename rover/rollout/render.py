@@ -28,6 +28,8 @@ def render(rollout: str, trajectory: Trajectory, verdict: Verdict | None = None)
         f"used     {counted}" + (f", {tokens} tokens" if tokens else ""),
         f"end      {trajectory.end}" + (f": {trajectory.error}" if trajectory.error else ""),
     ]
+    if trajectory.pruned:
+        lines.append(f"pruned   turns and workspaces were dropped; it ended at the tree {trajectory.pruned[:12]}")
     out = [_wrapped(line, 9) for line in lines]
     before = trajectory.start
     for turn in trajectory.turns:

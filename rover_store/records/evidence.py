@@ -89,9 +89,14 @@ class Trajectory(Record):
         Field(description="paths of the end state that no tree can keep (a FIFO, ...), with the reason"),
     ] = None
     pruned: Annotated[
-        bool | None,
-        Field(description="turns and workspaces were dropped; key and verdicts stay. Absent where all is there"),
+        ObjectId | None,
+        Field(description="tree of the end state, where turns and workspaces were dropped; key and verdicts stay"),
     ] = None
+
+    @property
+    def end_tree(self) -> str:
+        """Workspace tree at the end."""
+        return self.pruned or (self.turns[-1].tree if self.turns else self.start)
 
 
 class Score(Part):
