@@ -128,6 +128,11 @@ class Pack:
             value = int.from_bytes(self._idx[at : at + 8], "big")
         return value
 
+    def offsets(self) -> array[int]:
+        """Offsets of all objects, in the order of their ids."""
+        low = _words(self._idx[self._offsets : self._offsets + 4 * self.count])
+        return low if not self._large else array("Q", map(self.offset, range(self.count)))
+
     def crc(self, i: int) -> int:
         at = 1032 + self.count * 20 + 4 * i
         return int.from_bytes(self._idx[at : at + 4], "big")
@@ -213,7 +218,8 @@ class Pack:
     # --- records -----------------------------------------------------------------------------------------
     def runs(self) -> Iterator[Run]:
         """Every record, in the order of the file, many at a time. Bytes between records count to the one before."""
-        offsets = array("Q", map(self.offset, range(self.count)))
+        offsets = self.offsets()
+        crcs = _words(self._idx[1032 + self.count * 20 : 1032 + self.count * 24])
         order = sorted(range(self.count), key=offsets.__getitem__)
         self._open()
         last = self._size - _TRAILER
@@ -228,17 +234,17 @@ class Pack:
                 bounds.append(last)
             if not _HEADER <= begin < bounds[-1] <= last:
                 raise self._damaged(begin, "two objects at one place, or one beyond the end")
-            yield self._run(order[first:after], bounds)
+            yield self._run(order[first:after], bounds, crcs)
             first = after
 
-    def _run(self, numbers: list[int], bounds: list[int]) -> Run:
+    def _run(self, numbers: list[int], bounds: list[int], crcs: array[int]) -> Run:
         begin = bounds[0]
         data = os.pread(self._fd, min(bounds[-1] - begin, _RUN + CHUNK), begin)
         records = []
         for i, start, end in zip(numbers, bounds, bounds[1:], strict=False):
             if start >= end or start - begin >= len(data):
                 raise self._damaged(start, "two objects at one place, or one beyond the end")
-            records.append(Record(self._names[i], data[start - begin] >> 4 & 7, start, end, self.crc(i)))
+            records.append(Record(self._names[i], data[start - begin] >> 4 & 7, start, end, crcs[i]))
         return Run(begin, data if len(data) == bounds[-1] - begin else b"", records)
 
     def records(self) -> Iterator[tuple[bytes, int, bytes]]:
@@ -249,7 +255,14 @@ class Pack:
 
     def plain(self) -> bool:
         """Whether it holds no deltas, as all packs of ours."""
-        return all(record.kind in KIND_NAME for run in self.runs() for record in run.records)
+        self._open()
+        if self._size > _RUN:
+            return all(record.kind in KIND_NAME for run in self.runs() for record in run.records)
+        data = os.pread(self._fd, self._size, 0)
+        try:
+            return all(data[offset] >> 4 & 7 in KIND_NAME for offset in self.offsets())
+        except IndexError:
+            raise self._bad_index("an offset is beyond the pack") from None
 
     def raw(self, start: int, end: int) -> bytes:
         """Bytes of the pack as they are."""

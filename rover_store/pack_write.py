@@ -10,8 +10,8 @@ import os
 import struct
 import sys
 from array import array
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate
 from pathlib import Path
 
 from rover_store.codec import codec
@@ -116,8 +116,10 @@ class Entries:
         order, fanout = array("I"), list[int]()
         if len(self) < 1 << 12:
             names = sorted((name, i) for i, name in enumerate(self))
-            firsts = sorted(self._ids[::20])
-            return array("I", (i for _, i in names)), [bisect_right(firsts, first) for first in range(256)]
+            counts = [0] * 256
+            for first in self._ids[::20]:
+                counts[first] += 1
+            return array("I", [i for _, i in names]), list(accumulate(counts))
         buckets = [array("I") for _ in range(256)]
         for i, first in enumerate(self._ids[::20]):
             buckets[first].append(i)

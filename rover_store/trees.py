@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from rover_store.errors import StoreError
@@ -26,20 +27,32 @@ class TreeItem(NamedTuple):
 Level = dict[str, TreeItem]
 
 
+_MODES = {b"%o" % mode: mode for mode in (FILE, EXECUTABLE, LINK, FOLDER, SUBMODULE)}
+_PREFIXES = {mode: b"%o " % mode for mode in (FILE, EXECUTABLE, LINK, FOLDER, SUBMODULE)}
+
+
 def parse_tree(data: bytes) -> Level:
     """Entries of one tree object, in git's order. A name that is not UTF-8 keeps its bytes as surrogates."""
     out: Level = {}
-    at, end = 0, len(data)
+    at, end, index, new = 0, len(data), data.index, tuple.__new__
     try:
         while at < end:
-            space = data.index(b" ", at)
-            zero = data.index(b"\0", space)
-            name = data[space + 1 : zero].decode("utf-8", "surrogateescape")
-            out[name] = TreeItem(int(data[at:space], 8), data[zero + 1 : zero + 21].hex())
+            zero = index(b"\0", at)
+            mode, space, name = data[at:zero].partition(b" ")
             at = zero + 21
+            if not space or at > end:
+                raise ValueError
+            item = (_MODES[mode] if mode in _MODES else _octal(mode), data[zero + 1 : at].hex())
+            out[name.decode("utf-8", "surrogateescape")] = new(TreeItem, item)  # trees are parsed by the million
     except ValueError:
         raise StoreError("a tree object is damaged") from None
     return out
+
+
+def _octal(mode: bytes) -> int:
+    if not mode.isdigit() or len(mode) > 7:
+        raise ValueError
+    return int(mode, 8)
 
 
 def encode_tree(level: Mapping[str, TreeItem]) -> bytes:
@@ -47,11 +60,13 @@ def encode_tree(level: Mapping[str, TreeItem]) -> bytes:
     rows = []
     for name, (mode, item_id) in level.items():
         raw = name.encode("utf-8", "surrogateescape")
-        key = raw + b"/" if mode == FOLDER else raw
-        rows.append((key, b"%o %s\0" % (mode, raw) + bytes.fromhex(item_id)))
-    return b"".join(row for _, row in sorted(rows))
+        prefix = _PREFIXES.get(mode) or b"%o " % mode
+        rows.append((raw + b"/" if mode == FOLDER else raw, prefix + raw + b"\0" + bytes.fromhex(item_id)))
+    rows.sort()
+    return b"".join([row for _, row in rows])
 
 
+@lru_cache(maxsize=4096)
 def check_path(path: str) -> tuple[str, ...]:
     """Parts of a path inside a tree. StoreError where git would refuse it."""
     parts = tuple(path.split("/"))
