@@ -41,7 +41,7 @@ COMMANDS: dict[str, Entry] = {
     "graph": Entry("graph", "Show what depends on what, and which edges are stale.", "History"),
     "impact": Entry("impact", "Say which recorded scores survive a change.", "History"),
     "release": Entry("release", "Release a revision: signed-off tag, manifest, checksums.", "History"),
-    "diff": Entry("diff", "Compare two revisions by package and component.", "History"),
+    "diff": Entry("diff", "Compare revisions, packages or a folder: fields, cells, lines.", "History"),
     "branch": Entry("branch", "List, make, move to or delete branches.", "History"),
     "tag": Entry("tag", "List, make or delete tags.", "History"),
     "merge": Entry("merge", "Merge another branch, and settle conflicts.", "History"),

@@ -222,6 +222,8 @@ def _compared(store: Store, old: Side, new: Side, narrow: Narrow) -> Comparison:
         one = () if same else (FileDiff(path, "changed", old.id, new.id),)
         return Comparison(store.objects, old, new, narrow, (), one)
     shapes = [_shape(store.objects, side.tree) for side in (old, new)]
+    if "revision" in shapes and len(set(shapes)) > 1 and EMPTY_TREE not in (old.tree, new.tree):
+        raise UsageError(f"{old.word} is a {shapes[0]}, {new.word} a {shapes[1]}: they cannot be compared")
     if "package" in shapes and len(set(shapes)) == 1:
         names = [side.path.rsplit("/", 1)[-1] or side.word for side in (old, new)]
         name = names[1] if names[0] == names[1] else f"{names[0]} -> {names[1]}"

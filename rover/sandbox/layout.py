@@ -22,7 +22,7 @@ DEVICES = ("null", "zero", "full", "random", "urandom")
 CAPABILITIES = ("SYS_ADMIN", "SETPCAP", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "SYS_PTRACE")
 USER = 1000
 #: Folders below rover/ of which much runs inside.
-INSIDE = ("sandbox/inside", "harness", "verify", "construct/query")
+INSIDE = ("sandbox/inside", "harness", "verify", "construct/query", "ops/extract")
 PATH = "/v/bin:/usr/local/bin:/usr/bin:/bin"
 
 #: What every command and call finds in its environment. One thread each: libraries would else start one a core

@@ -11,6 +11,7 @@ from rover_store.diffs.bounds import CHARACTERS, LINES, LISTED, TEXT_BYTES
 from rover_store.diffs.content import Hunk, Status, TextPart
 from rover_store.diffs.sequence import Block, blocks
 
+_WORDS = re.compile("[^\\W\u2e80-\uffff\U00020000-\U0003ffff]+|\\s+|.", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 
 
@@ -203,5 +204,5 @@ def _cut(line: str, start: int = 0) -> str:
 
 
 def words(text: str) -> list[str]:
-    """A line as words, runs of space and single marks, for a difference inside a line."""
-    return re.findall(r"\w+|\s+|[^\w\s]", text)
+    """A line as words, runs of space and single marks, for a difference inside it. East Asian letters stand alone."""
+    return _WORDS.findall(text)
