@@ -45,6 +45,8 @@ COMMANDS: dict[str, Entry] = {
     "branch": Entry("branch", "List, make, move to or delete branches.", "History"),
     "tag": Entry("tag", "List, make or delete tags.", "History"),
     "merge": Entry("merge", "Merge another branch, and settle conflicts.", "History"),
+    "blame": Entry("blame", "Say who last changed each field or line.", "History"),
+    "bisect": Entry("bisect", "Find the first bad commit with a command that judges one.", "History"),
     "undo": Entry("undo", "Take back the last operation.", "History"),
     "op": Entry("op", "Show the log of operations, or go back to a state of it.", "History"),
     # sharing

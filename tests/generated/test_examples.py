@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 #: in this order each finds what it needs; the store lies in the folder of the first
 ORDER = (
     "init", "new", "commit", "checkout", "build", "list", "status", "log", "sql", "show", "diff", "run", "check", "tag",
+    "blame", "bisect",
     "graph", "impact", "release", "branch", "inject", "diagnose", "repair", "op", "undo", "reindex", "fsck", "help",
     "doctor",
 )  # fmt: skip
