@@ -11,14 +11,14 @@ from rover.cli.commands import COMMANDS
 from rover.cli.output import Json, print_json, width
 from rover_store.errors import UsageError
 
-TOPICS = ("package", "store", "diff", "sql", "fcr", "policies", "sandbox", "glossary")
+TOPICS = ("package", "store", "diff", "merge", "sql", "fcr", "policies", "sandbox", "library", "glossary")
 
 
 def command(
     topic: str = typer.Argument("", help="A topic or a command; empty for the list."),
     as_json: bool = Json,
 ) -> None:
-    """Read about a topic: package, store, diff, sql, fcr, policies, sandbox, glossary.
+    """Read about a topic; without one, list them.
 
     Example: rover help package
     """
