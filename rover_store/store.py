@@ -21,6 +21,7 @@ from rover_store.layout import PackageEntry
 from rover_store.lock import RepositoryLock
 from rover_store.names import package_path
 from rover_store.objects import Objects
+from rover_store.operations import Operations
 from rover_store.oplog import operations
 from rover_store.refs import CASES, HEADS, TAGS, Refs, check_ref, require
 from rover_store.revision import Found, Revisions
@@ -44,7 +45,7 @@ def wall_clock() -> int:
     return int(time.time())
 
 
-class Store:
+class Store(Operations):
     """An open store. Use `Store.init` or `Store.open`."""
 
     def __init__(self, root: Path, settings: config.Config, clock: Clock) -> None:
