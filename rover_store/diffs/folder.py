@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,20 +25,29 @@ class Overlay(Objects):
     def __init__(self, objects: Objects) -> None:
         super().__init__(objects.git)
         self._blobs: dict[str, Callable[[], bytes]] = {}
+        self._sizes: dict[str, int] = {}
         self._trees: dict[str, Level] = {}
 
     def add(self, files: dict[str, Callable[[], bytes]]) -> str:
         """Put files on top and return the id of their tree."""
         items = {}
         for path, read in files.items():
-            found = blob_id(read())
-            self._blobs[found] = read
+            data = read()
+            found = blob_id(data)
+            self._blobs[found], self._sizes[found] = read, len(data)
             items[path] = (FILE, found)
         return write_level(nest(items), self._keep)
 
     def read(self, object_hex: str) -> bytes:
         blob = self._blobs.get(object_hex)
         return super().read(object_hex) if blob is None else blob()
+
+    def size(self, object_hex: str) -> int:
+        size = self._sizes.get(object_hex)
+        return super().size(object_hex) if size is None else size
+
+    def stream(self, object_hex: str) -> Iterator[bytes]:
+        return iter([self._blobs[object_hex]()]) if object_hex in self._blobs else super().stream(object_hex)
 
     def list_tree(self, tree_hex: str) -> Level:
         level = self._trees.get(tree_hex)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from rover_store.diffs.bounds import EXTRACT_BYTES
 from rover_store.diffs.compare import compare
 from rover_store.diffs.content import Content, Extract
+from rover_store.diffs.text import first_difference
 from rover_store.errors import NotFound
 from rover_store.trees import LINK
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 class Blobs(Protocol):
     def read(self, object_hex: str, /) -> bytes: ...
+    def size(self, object_hex: str, /) -> int: ...
+    def stream(self, object_hex: str, /) -> Iterator[bytes]: ...
 
 
 class Changed(NamedTuple):
@@ -58,6 +62,9 @@ def content(
 ) -> Content:
     """What differs in one file. A link is compared by its target; a submodule has no content here."""
     try:
+        sizes = [0 if i is None else blobs.size(i) for i in (file.old, file.new)]
+        if max(sizes) > EXTRACT_BYTES:
+            return _streamed(blobs, file, sizes)
         sides = [None if i is None else blobs.read(i) for i in (file.old, file.new)]
     except NotFound as error:  # a submodule, or a store that was cloned in part
         return Content("bytes", None, None, (f"its content is not here ({error.message})",))
@@ -66,3 +73,26 @@ def content(
     linked = f"{LINK:o}" in file.mode  # what a link leads to is no record and no table
     found = compare("" if linked else place, *sides, context=context, extract=extract)
     return found._replace(notes=(f"mode: {file.mode}", *found.notes)) if file.mode else found
+
+
+def _streamed(blobs: Blobs, file: FileDiff, sizes: list[int]) -> Content:
+    """A file too large to lie in memory: sizes, and where its bytes part."""
+    found = Content("bytes", None if file.old is None else sizes[0], None if file.new is None else sizes[1])
+    modes = (f"mode: {file.mode}",) if file.mode else ()
+    if file.old is None or file.new is None:
+        return found._replace(notes=modes)
+    at = _first_difference(blobs.stream(file.old), blobs.stream(file.new)) if file.old != file.new else -1
+    said = f"the first difference is at byte {at}" if at >= 0 else f"only the mode differs: {file.mode}"
+    size = f"larger than {EXTRACT_BYTES >> 20} MiB, compared by bytes"
+    return found._replace(notes=(*modes, size, said))
+
+
+def _first_difference(old: Iterator[bytes], new: Iterator[bytes]) -> int:
+    """Position of the first byte that differs, where one stream may be the beginning of the other."""
+    at, left, right = 0, b"", b""
+    while True:
+        left, right = left or next(filter(None, old), b""), right or next(filter(None, new), b"")
+        n = min(len(left), len(right))
+        if not n or left[:n] != right[:n]:
+            return at + (first_difference(left, right) if n else 0)
+        at, left, right = at + n, left[n:], right[n:]
