@@ -233,7 +233,7 @@ class _Batch:
         commit = self.writer.add(COMMIT, encode_commit(root, parents, "Evidence", AUTHOR, time))
         roll_up(self._objects, lock)
         moves = {EVIDENCE: (self.head, commit)}
-        publish(lock, self._refs, self.writer, moves, lambda: self._objects.refresh(force=True))
+        publish(lock, self._refs, self.writer, moves, lambda: self._objects.wrote(self.writer))
 
     def _has(self, path: str) -> bool:
         return self._root is not None and self._objects.subtree(self._root, path) is not None

@@ -23,7 +23,7 @@ from rover_store import loose
 from rover_store.errors import NotFound, StoreError
 from rover_store.pack_format import TooLarge
 from rover_store.pack_list import PackList
-from rover_store.packs import BLOB, COMMIT, KIND_NAME, TREE, Pack, object_hash, object_id
+from rover_store.packs import BLOB, COMMIT, KIND_NAME, TREE, Pack, PackWriter, object_hash, object_id
 from rover_store.trees import EMPTY_TREE, FOLDER, Level, TreeItem, parse_tree
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class Objects:
         self._levels: dict[str, Level] = {}
         self._kept = 0
         self._loose_folders: frozenset[str] | None = None
+        self._recent: dict[str, tuple[int, bytes]] = {}
 
     # --- reading -----------------------------------------------------------------------------------------
     def read(self, object_hex: str) -> bytes:
@@ -68,7 +69,7 @@ class Objects:
 
     def get(self, object_hex: str) -> tuple[int, bytes]:
         """Kind and bytes of any object."""
-        found = self._get(object_hex)
+        found = self._recent.get(object_hex) or self._get(object_hex)
         if found is None:
             if object_hex == EMPTY_TREE:
                 return TREE, b""
@@ -205,8 +206,13 @@ class Objects:
                 if not again:
                     break
             if force:
-                self._loose_folders = None
+                self._loose_folders, self._recent = None, {}
             return changed
+
+    def wrote(self, writer: PackWriter) -> None:
+        """Look for the pack that a writer of this process has just made visible; what it wrote last is read next."""
+        self.refresh(force=True)
+        self._recent = writer.recent
 
     def _list_packs(self, force: bool) -> tuple[bool, bool]:
         """List the packs anew. Whether one went away meanwhile, so that another may be there; whether any changed."""

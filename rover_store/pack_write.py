@@ -34,7 +34,7 @@ from rover_store.pack_read import Record
 _MSB = 1 << 31
 _FLUSH = 1 << 20
 #: small objects kept for reading back: a tree that was just written is often read next
-_RECENT, _RECENT_BYTES = 512, 1 << 15
+_RECENT, _RECENT_BYTES = 512, 1 << 13
 
 
 class Entries:
@@ -152,7 +152,7 @@ class PackWriter:
         self._tmp: Path | None = None
         self._buffer = bytearray()
         self._flushed = 0
-        self._recent: dict[bytes, tuple[int, bytes]] = {}
+        self.recent: dict[str, tuple[int, bytes]] = {}  # small objects that were written last
         self.entries = Entries()
 
     def __contains__(self, object_hex: str) -> bool:
@@ -168,9 +168,9 @@ class PackWriter:
         if name not in self.entries and not self._known(hex_name):
             self.add_record(name, record_header(kind, len(data)) + codec().compress(data))
             if len(data) <= _RECENT_BYTES:
-                if len(self._recent) >= _RECENT:
-                    self._recent.clear()
-                self._recent[name] = (kind, data)
+                if len(self.recent) >= _RECENT:
+                    self.recent.clear()
+                self.recent[hex_name] = (kind, data)
         return hex_name
 
     def add_record(self, name: bytes, record: bytes) -> None:
@@ -232,10 +232,9 @@ class PackWriter:
 
     def get(self, object_hex: str) -> tuple[int, bytes]:
         """Read back an object written to this pack."""
-        name = bytes.fromhex(object_hex)
-        if name in self._recent:
-            return self._recent[name]
-        offset = self.entries.find(name)
+        if object_hex in self.recent:
+            return self.recent[object_hex]
+        offset = self.entries.find(bytes.fromhex(object_hex))
         if offset is None:
             raise StoreError(f"object {object_hex} was not written here")
         kind, size, used = read_header(self._read(offset, 32), 0)

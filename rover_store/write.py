@@ -224,7 +224,7 @@ class Transaction:
         """Make the objects durable without any commit. Only under the store's lock."""
         if not self.store.writing:
             roll_up(self.store.objects, self.store.lock)
-        publish(self.store.lock, self.store.refs, self._writer, {}, lambda: self.store.objects.refresh(force=True))
+        publish(self.store.lock, self.store.refs, self._writer, {}, lambda: self.store.objects.wrote(self._writer))
 
     def abort(self) -> None:
         """Forget what was not finished. Never raises: what it cannot remove, the next writer does."""
@@ -302,4 +302,4 @@ class Transaction:
                 chain.record(self.command, moves, self._details)
             if chain.before != chain.last:
                 moves[OPS] = (chain.before, chain.last)
-        publish(self.store.lock, self.store.refs, self._writer, moves, lambda: self.store.objects.refresh(force=True))
+        publish(self.store.lock, self.store.refs, self._writer, moves, lambda: self.store.objects.wrote(self._writer))
