@@ -184,6 +184,8 @@ class Store(Operations):
 
     def put_files(self, files: Mapping[str, Content], base: str | None = None) -> str:
         """Store files outside any commit (a proposal, a candidate) and return their tree's id."""
+        from rover_store.freshen import freshen
+
         with self.lock:
             tx = Transaction(self, "")
             try:
@@ -191,6 +193,7 @@ class Store(Operations):
                 tx.write_objects()
             finally:
                 tx.abort()
+            freshen(self.objects, tree)
         return tree
 
     def after_write(self) -> None:
