@@ -18,6 +18,8 @@ from rover_store.errors import NotFound, StoreError, UsageError
 if TYPE_CHECKING:
     from rover_store.store import Store
 
+#: what stands for the name of a place that was given by its URL
+UNNAMED = "fetched"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SCP = re.compile(r"(?:[A-Za-z0-9._~-]+@)?(?!-)[A-Za-z0-9._-]+:(?!//).+")
@@ -78,7 +80,7 @@ def add(store: Store, name: str, url: str, packages: tuple[str, ...] = ()) -> Re
     found = place(url)
     kept = found.url if found.git is None else str(_project(found))
     with store.lock:
-        if name in remotes(store):
+        if name == UNNAMED or name in remotes(store):
             raise UsageError(f"the remote {name} exists already", hint=f"rover remote remove {name}")
         lines = [f'[remote "{name}"]', f"\turl = {_quoted(kept)}", f"\tfetch = +refs/heads/*:refs/remotes/{name}/*"]
         lines += [f"\troverPackages = {_quoted(pattern)}" for pattern in packages]
@@ -127,11 +129,22 @@ def remotes(store: Store) -> dict[str, Remote]:
 
 
 def require(store: Store, name: str) -> Remote:
-    """A remote that must be known; any URL or path is one without a name."""
+    """A remote that must be known."""
     found = remotes(store).get(name)
     if found is None:
         raise NotFound("remote", name, hint="`rover remote` lists them; rover remote add NAME URL")
     return found
+
+
+def chosen(store: Store, text: str = "") -> Remote:
+    """The remote of a name, or a place that has none: its branches are known as fetched/BRANCH. Empty: the default."""
+    if not text:
+        return default(store)
+    known = remotes(store)
+    if text in known or (_NAME.fullmatch(text) and not Path(text).exists()):
+        return require(store, text)
+    found = place(text)
+    return Remote(UNNAMED, found.url if found.git is None else str(found.git))
 
 
 def default(store: Store) -> Remote:

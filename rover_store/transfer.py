@@ -68,7 +68,7 @@ def fetch(
     store: Store, name: str = "", *, evidence: bool = False, sealed: bool = False, command: str = ""
 ) -> Transferred:
     """Take the branches (as REMOTE/BRANCH) and new tags of a remote. No branch of this store moves."""
-    remote = remotes.require(store, name) if name else remotes.default(store)
+    remote = remotes.chosen(store, name)
     where = place(remote.url)
     if remote.packages:
         from rover_store.partial import fetch_part
@@ -76,7 +76,7 @@ def fetch(
         done = fetch_part(store, remote, where, command=command or f"fetch {remote.name}")
     else:
         done = _fetch_all(store, remote, where, command or f"fetch {remote.name}")
-    took, audits = _extras(store, where, evidence, sealed)
+    took, audits = _extras(store, remote, where, evidence, sealed)
     return done._replace(evidence=took, sealed=audits)
 
 
@@ -103,7 +103,7 @@ def push(
     sealed: bool = False, command: str = "",
 ) -> Transferred:  # fmt: skip
     """Give a branch (the current one) to a remote. UsageError where the remote has commits that this store lacks."""
-    remote = remotes.require(store, name) if name else remotes.default(store)
+    remote = remotes.chosen(store, name)
     where = place(remote.url)
     chosen = branch or store.current_branch()
     if chosen is None:
@@ -189,13 +189,13 @@ def refs_of(where: Place) -> tuple[dict[str, str], str | None]:
 
 
 # --- within ----------------------------------------------------------------------------------------------
-def _extras(store: Store, where: Place, evidence: bool, sealed: bool) -> tuple[int, int]:
+def _extras(store: Store, remote: Remote, where: Place, evidence: bool, sealed: bool) -> tuple[int, int]:
     """Evidence and audits, where they were asked for: how many of each came."""
     took = audits = 0
     if evidence:
         from rover_store.transfer_evidence import fetch_evidence
 
-        took = fetch_evidence(store, where)
+        took = fetch_evidence(store, where, remote.packages)
     if sealed:
         from rover_store.transfer_evidence import copy_sealed
 

@@ -6,7 +6,9 @@ refs/rover/evidence of the remote repository. Sealed audits go from store to sto
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,22 +23,22 @@ from rover_store.packs import COMMIT, TREE, PackWriter
 from rover_store.publish import publish
 from rover_store.refs import EVIDENCE, SEALED, Refs
 from rover_store.remotes import Place
-from rover_store.trees import FOLDER, Level, TreeItem, encode_tree, parse_tree
+from rover_store.trees import FOLDER, Level, TreeItem, edit_tree, encode_tree, parse_tree
 
 if TYPE_CHECKING:
     from rover_store.store import Store
 
 
-def fetch_evidence(store: Store, where: Place) -> int:
-    """Take the evidence of a place. Returns how many objects came."""
+def fetch_evidence(store: Store, where: Place, globs: tuple[str, ...] = ()) -> int:
+    """Take the evidence of a place, or of the packages that match there. Returns how many objects came."""
     if where.kind == "rover":
         assert where.git is not None
-        return absorb(store, where.git.parent / "evidence.git")
+        return absorb(store, where.git.parent / "evidence.git", globs)
     refs, _ = wire.heads(where)
     if EVIDENCE not in refs:
         return 0
     with incoming(store, where, [f"+{EVIDENCE}:{EVIDENCE}"]) as git:
-        return absorb(store, git)
+        return absorb(store, git, globs)
 
 
 def push_evidence(store: Store, where: Place) -> int:
@@ -56,13 +58,17 @@ def push_evidence(store: Store, where: Place) -> int:
     return sum(1 for flag, _, _ in rows if flag != "=")
 
 
-def absorb(store: Store, git: Path) -> int:
-    """Add the evidence of a repository to that of the store."""
+def absorb(store: Store, git: Path, globs: tuple[str, ...] = ()) -> int:
+    """Add the evidence of a repository to that of the store; with globs, that of the packages that match."""
     source = Objects(git)
     theirs = Refs(git).get(EVIDENCE)
-    evidence = store.evidence
     if theirs is None:
         return 0
+    return _absorb_part(store, source, theirs, globs) if globs else _absorb(store, source, theirs)
+
+
+def _absorb(store: Store, source: Objects, theirs: str) -> int:
+    evidence = store.evidence
     with RepositoryLock(evidence.git, evidence.refs) as lock:
         ours = evidence.refs.get(EVIDENCE)
         if ours is not None and _below(evidence.objects, ours, theirs):
@@ -74,16 +80,10 @@ def absorb(store: Store, git: Path) -> int:
 
             count = copy_objects(source, [theirs], have, writer.add)
 
-            def level(tree: str) -> Level:
-                return parse_tree(writer.get(tree)[1]) if tree in writer else evidence.objects.list_tree(tree)
-
-            def commit_tree(name: str) -> str:
-                data = writer.get(name)[1] if name in writer else evidence.objects.read_commit(name)
-                return parse_commit(name, data).tree
-
             new = theirs
             if ours is not None and not _below(source, theirs, ours):
-                tree = union(commit_tree(ours), commit_tree(theirs), level, writer.add)
+                own, other = _tree(evidence.objects, ours), _tree(source, theirs)
+                tree = union(own, other, _levels(writer, evidence.objects), writer.add)
                 text = "Evidence of two stores"
                 new = writer.add(COMMIT, encode_commit(tree, [ours, theirs], text, AUTHOR, store.clock()))
             publish(lock, evidence.refs, writer, {EVIDENCE: (ours, new)},
@@ -92,6 +92,68 @@ def absorb(store: Store, git: Path) -> int:
             writer.abort()
     store.after_write()
     return count
+
+
+def _absorb_part(store: Store, source: Objects, theirs: str, globs: tuple[str, ...]) -> int:
+    """The rollouts of some packages, as a commit of this store's own."""
+    evidence = store.evidence
+    wanted = {
+        path: item
+        for path, item in _rollouts(source, _tree(source, theirs))
+        if any(fnmatchcase(_package(source, item.id), pattern) for pattern in globs)
+    }
+    if not wanted:
+        return 0
+    with RepositoryLock(evidence.git, evidence.refs) as lock:
+        ours = evidence.refs.get(EVIDENCE)
+        writer = PackWriter(evidence.git / "objects" / "pack")
+        try:
+            def have(name: str) -> bool:
+                return name in writer or evidence.objects.exists(name)
+
+            count = copy_objects(source, [item.id for item in wanted.values()], have, writer.add)
+            levels = _levels(writer, evidence.objects)
+            tree = edit_tree(None, wanted, levels, writer.add)
+            old = _tree(evidence.objects, ours) if ours else None
+            tree = union(old, tree, levels, writer.add) if old else tree
+            if tree == old:
+                return 0
+            text = "Evidence of another store"
+            new = writer.add(COMMIT, encode_commit(tree, [ours] if ours else [], text, AUTHOR, store.clock()))
+            publish(lock, evidence.refs, writer, {EVIDENCE: (ours, new)},
+                    lambda: evidence.objects.refresh(force=True))  # fmt: skip
+        finally:
+            writer.abort()
+    store.after_write()
+    return count
+
+
+def _rollouts(source: Objects, root: str) -> Iterator[tuple[str, TreeItem]]:
+    """Path and tree of every rollout."""
+    level = [("rollouts", source.list_tree(root).get("rollouts"))]
+    for _ in range(4):
+        level = [
+            (f"{path}/{name}", inner)
+            for path, item in level
+            if item is not None and item.is_folder
+            for name, inner in source.list_tree(item.id).items()
+        ]
+    for path, item in level:
+        if item is not None and item.is_folder:
+            yield path, item
+
+
+def _package(source: Objects, rollout: str) -> str:
+    """Name of the package that a rollout ran on."""
+    item = source.list_tree(rollout).get("trajectory.json")
+    try:
+        return str(json.loads(source.read(item.id))["package"]) if item is not None else ""
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+
+
+def _levels(writer: PackWriter, objects: Objects) -> Callable[[str], Level]:
+    return lambda tree: parse_tree(writer.get(tree)[1]) if tree in writer else objects.list_tree(tree)
 
 
 def union(ours: str, theirs: str, level: Callable[[str], Level], write: Callable[[int, bytes], str]) -> str:
@@ -121,9 +183,13 @@ def copy_sealed(source: Path, target: Store) -> int:
     if head is None:
         return 0
     rows: dict[str, list[bytes]] = {}
-    for path, item in objects.read_tree(parse_commit(head, objects.read_commit(head)).tree).items():
+    for path, item in objects.read_tree(_tree(objects, head)).items():
         rows.setdefault(path.split("/")[-2], []).append(objects.read(item.id))
     return append_bytes(target, rows)
+
+
+def _tree(objects: Objects, commit: str) -> str:
+    return parse_commit(commit, objects.read_commit(commit)).tree
 
 
 def _below(objects: Objects, head: str, wanted: str) -> bool:

@@ -23,7 +23,7 @@ def command(
     and the operation log stay where they are. With --package the clone holds
     those packages and what they need, as a history of its own.
 
-    Example: rover clone ../suite copy --package 'orders-*'
+    Example: rover clone . ../copy
     """
     from rover.cli.sharing import notes
     from rover_store.remotes import without_secrets

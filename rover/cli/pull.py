@@ -9,7 +9,7 @@ from rover.cli.stores import command_line, open_store
 
 
 def command(
-    remote: str = typer.Argument("", help="Remote to pull from; `origin`, or the only one."),
+    remote: str = typer.Argument("", help="Remote, folder or URL; by default `origin`."),
     branch: str = typer.Argument("", help="Branch of the remote; by default the current one's name."),
     only_fetch: bool = typer.Option(False, "--fetch", help="Fetch as REMOTE/BRANCH and merge nothing."),
     with_evidence: bool = typer.Option(False, "--with-evidence", help="Take rollouts and verdicts as well."),
@@ -19,7 +19,7 @@ def command(
     """Fetch a remote and merge its branch into the current one. Conflicts wait
     as after `rover merge` (exit code 1).
 
-    Example: rover pull origin main
+    Example: rover pull ../copy main
     """
     from rover.cli.merge import plain_result, print_result
     from rover.cli.sharing import moved, notes

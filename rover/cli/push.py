@@ -9,7 +9,7 @@ from rover.cli.stores import command_line, open_store
 
 
 def command(
-    remote: str = typer.Argument("", help="Remote to push to; `origin`, or the only one."),
+    remote: str = typer.Argument("", help="Remote, folder or URL; by default `origin`."),
     branch: str = typer.Argument("", help="Branch to push; the current one by default."),
     tags: bool = typer.Option(False, "--tags", help="Push tags and releases as well."),
     with_evidence: bool = typer.Option(False, "--with-evidence", help="Push rollouts and verdicts as well."),
@@ -20,7 +20,7 @@ def command(
     never overwritten: pull first. From a partial clone the changed packages are
     replayed on the whole branch.
 
-    Example: rover push origin main --tags
+    Example: rover push ../copy main --tags
     """
     from rover.cli.sharing import moved, notes
     from rover_store.transfer import push

@@ -44,7 +44,7 @@ def add_remote(
 ) -> None:
     """Remember a place by a name.
 
-    Example: rover remote add origin ../suite
+    Example: rover remote add origin ../copy
     """
     from rover_store.remotes import add, without_secrets
 

@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[2]
 ORDER = (
     "init", "new", "commit", "checkout", "build", "list", "status", "log", "sql", "show", "diff", "run", "check", "tag",
     "blame", "bisect",
-    "graph", "impact", "release", "branch", "inject", "diagnose", "repair", "op", "undo", "reindex", "fsck", "help",
+    "graph", "impact", "release", "branch", "merge", "clone", "remote", "push", "pull",
+    "inject", "diagnose", "repair", "op", "undo", "reindex", "fsck", "help",
     "doctor",
 )  # fmt: skip
 #: run by tests of their own
