@@ -65,7 +65,7 @@ def select(store: Store, start: Range, wanted: Filter) -> list[Selected]:
 
 
 def place(path: str) -> Selected:
-    """The node that a path lies in, and the rest of the path below it."""
+    """The node that a path lies in, and the rest of the path below it. `/` in front: from the top of the tree."""
     parts = path.strip("/").split("/")
     if parts[0] == "packages" and len(parts) > 4:
         parts = parts[4:]
@@ -75,15 +75,10 @@ def place(path: str) -> Selected:
         if len(parts) < 3:
             return Selected(glob("/".join([*parts, "*"])))
         return Selected(glob("/".join(parts[:3])), "/".join(parts[3:]))
-    elif parts[0] == "packages":
+    elif parts[0] == "packages" or path.startswith("/"):
         return Selected(None, path.strip("/"))
     size = 2 if len(parts) > 1 and parts[1] in COMPONENTS else 1
     return Selected(glob("/".join(parts[:size])), "/".join(parts[size:]))
-
-
-def top(path: str) -> Selected:
-    """A file or folder at the top of the tree of a revision."""
-    return Selected(None, path.strip("/"))
 
 
 # --- conditions ------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ _FUNCTIONS = frozenset({"load_extension", "readfile", "writefile", "edit", "fts3
 #: virtual machine steps between two looks at the clock
 _STEPS = 20_000
 _LARGEST = 64 << 20
+_READ_ONLY = "a question may not change anything or open anything: SELECT alone is answered"
 
 
 class Rows(NamedTuple):
@@ -42,6 +43,7 @@ def ask(store: Store, query: str, values: Values = (), *, timeout: float | None 
     db = _open(store)
     guard = _Guard(timeout)
     try:
+        db.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')")  # these are declared at their first use
         db.execute("PRAGMA query_only = ON")
         db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
         db.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
@@ -118,7 +120,7 @@ class _Guard:
             return self._no(f"the function {b} may not be used") if b in _FUNCTIONS else sqlite3.SQLITE_OK
         if action == sqlite3.SQLITE_PRAGMA and a in ("table_info", "table_xinfo", "table_list"):
             return sqlite3.SQLITE_OK
-        return self._no("a question may not change anything or open anything: SELECT alone is answered")
+        return self._no(_READ_ONLY)
 
     def _read(self, table: str, column: str, view: str | None) -> int:
         # a view that is merely counted is read as its table, without a column
@@ -147,6 +149,8 @@ def _refusal(error: Exception, guard: _Guard) -> UsageError:
     if "interrupted" in text:
         hint = "--timeout gives it longer; LIMIT asks for less"
         return UsageError(f"no answer within {guard.timeout:g} s", hint=hint)
+    if "because it is a view" in text:
+        return UsageError(_READ_ONLY)
     if guard.reason:
         return UsageError(guard.reason)
     if "You can only execute one statement" in text:

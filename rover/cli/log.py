@@ -62,7 +62,7 @@ def command(
         (), tuple(path), _date(since, "--since"), _date(until, "--until"), author or None, grep or None,
         tuple(_trailer(t) for t in trailer), follow, first_parent, reverse, _CHANGES if as_json else 40,
     )  # fmt: skip
-    revs, wanted = read_words(store, words or (), wanted)
+    revs, wanted = read_words(store, words or (), wanted, rev)
     if revs and rev != "HEAD":
         raise UsageError(f"--rev {rev} and {revs.split()[0]}: name revisions in one way")
     wanted = narrow(wanted, component, resource)

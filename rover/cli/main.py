@@ -23,6 +23,7 @@ from typer.core import TyperGroup
 from rover.cli.commands import COMMANDS
 from rover.cli.entry import stop
 from rover.cli.output import plain
+from rover.cli.plain_values import spare
 from rover_store.errors import RoverError
 
 HELP = """Git for agent-training environments.
@@ -82,7 +83,7 @@ def load(name: str) -> Any:
     app.command(name, help=module.command.__doc__)(module.command)
     command = typer.main.get_command(app)
     command.name = name
-    return command
+    return spare(command)
 
 
 app = typer.Typer(cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable=False,)
@@ -171,7 +172,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def _command(words: list[str]) -> int:
-    command: Any = typer.main.get_command(app)
+    command: Any = spare(typer.main.get_command(app))
     try:
         result = command.main(args=words, prog_name="rover", standalone_mode=False)
         if result == INTERRUPTED:  # what Typer makes of a KeyboardInterrupt

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rover.cli.output import Json, note, print_json, print_jsonl, table
+from rover.cli.output import Json, note, plain, print_json, print_jsonl, table, width
 from rover.cli.stores import open_store
 from rover_store.errors import UsageError
 
@@ -127,9 +127,19 @@ def _table(found: Rows, limit: int) -> None:
     numbers = [
         i for i in range(len(found.columns)) if rows and all(isinstance(r[i], int | float | None) for r in rows)
     ]
-    print(table(cells, found.columns, right=numbers))
+    if 8 * len(found.columns) > width():
+        print("\n\n".join(_record(found.columns, row) for row in cells))
+    else:
+        print(table(cells, found.columns, right=numbers))
     if more:
         note(f"the first {_ROWS} rows; --limit 0 shows all")
+
+
+def _record(names: tuple[str, ...], row: list[str]) -> str:
+    """A row of more columns than fit, one below the other."""
+    room = max(map(len, names))
+    lines = (f"{plain(name):<{room}}  {plain(value)}" for name, value in zip(names, row, strict=True))
+    return "\n".join(line if len(line) <= width() else line[: width() - 1] + "…" for line in lines)
 
 
 def _cell(value: Any) -> str:

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rover_store.errors import NotFound, RoverError, UsageError
 from rover_store.graph_at import glob
-from rover_store.log_select import Filter, exact
+from rover_store.log_select import Filter, exact, indexed
 from rover_store.names import COMPONENTS
 
 if TYPE_CHECKING:
     from rover_store.store import Store
 
 
-def read_words(store: Store, words: Sequence[str], wanted: Filter) -> tuple[str, Filter]:
+def read_words(store: Store, words: Sequence[str], wanted: Filter, rev: str = "HEAD") -> tuple[str, Filter]:
     """Revisions (as one text) and the filter that words ask for.
 
     A word is, in this order: a range (`A..B`, `^A`), a path with a `/` in a package or resource, a package or glob
-    of the history, a revision, a file at the top of the tree. NotFound for what is none of them.
+    of the history, a revision, a file at the top of the tree. NotFound for what is none of them. `rev` is where the
+    log begins if no word says it.
     """
     revs: list[str] = []
     nodes, paths = list(wanted.nodes), list(wanted.paths)
+    for word in (rev, *words):  # a package may be known on another branch alone
+        if word != "HEAD" and not _known(store, word.partition("/")[0]):
+            with suppress(RoverError):
+                indexed(store, store.revisions.range(word))
     for word in words:
         if not word:
             continue
@@ -32,7 +38,7 @@ def read_words(store: Store, words: Sequence[str], wanted: Filter) -> tuple[str,
         elif exact(word) and _is_revision(store, word):
             revs.append(word)
         elif exact(word) and _is_top(store, word):
-            paths.append(word)
+            paths.append(f"/{word}")
         else:
             raise NotFound("package", word, hint="`rover list` shows all names")
     return " ".join(revs), wanted._replace(nodes=tuple(nodes), paths=tuple(paths))

@@ -15,6 +15,7 @@ from store_samples import add, edit, new_store
 
 from rover_store import mirror, sql
 from rover_store.errors import RoverError, StoreError, UsageError
+from rover_store.evidence import rollout_id
 from rover_store.index_views import VIEWS
 from rover_store.records import Budget, RolloutKey, Score, Trajectory, Verdict
 from rover_store.store import Store
@@ -47,7 +48,8 @@ def cluster() -> Iterator[str]:
         subprocess.run([*start, *words], check=True, stdout=subprocess.DEVNULL, cwd=home)
 
     run(initdb, "-D", data, "-U", "rover", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
-    run(pg_ctl, "-D", data, "-w", "-l", str(home / "log"), "-o", f"-k {home} -c listen_addresses='' -c fsync=off", "start")
+    options = f"-k {home} -c listen_addresses='' -c fsync=off"
+    run(pg_ctl, "-D", data, "-w", "-l", str(home / "log"), "-o", options, "start")
     try:
         yield f"postgresql+psycopg://rover:secret@/postgres?host={home}"
     finally:
@@ -84,12 +86,9 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 def _rollout(store: Store, seed: int, outcome: str) -> None:
     one = store.package("one").components
-    key = RolloutKey(
-        context=one["context"], task=one["task"], harness=one["harness"], policy="p", seed=seed, budget=Budget(), runtime="r"
-    )
+    versions = {c: one[c] for c in ("context", "task", "harness")}
+    key = RolloutKey(**versions, policy="p", seed=seed, budget=Budget(), runtime="r")
     trajectory = Trajectory(key=key, package="one", start=EMPTY_TREE)
-    from rover_store.evidence import rollout_id
-
     score = Score(criterion="c", requirement="r", score=0.5, weight=1.0, critical=True, reason="half")
     verdict = Verdict(
         rollout=rollout_id(trajectory), verifier=one["verifier"], outcome=outcome, score=0.5, gate=1, scores=(score,)
