@@ -117,7 +117,7 @@ def _print(found: Impact, limit: int | None) -> None:
 
 def _next(counts: dict[str, int]) -> None:
     if counts["run"] or counts["grade"]:
-        note("next: `rover impact A..B --names run | xargs -n 1 rover run --policy ...`")
+        note("next: `rover impact A..B --names run | xargs -r -n 1 rover run --policy ...`")
     if counts["stale"]:
         note(f"{counted(counts['stale'], 'package')} to rebuild; `rover graph --stale` shows the edges")
 
