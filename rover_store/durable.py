@@ -10,11 +10,14 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
+from itertools import islice
 from pathlib import Path
 
 #: seconds that the disk took last; where it is quicker than a thread starts, none is started
 _took = 0.0
 _SLOW_S = 0.001
+#: threads and descriptors at a time
+_TOGETHER = 32
 
 
 def sync(descriptors: Sequence[int]) -> None:
@@ -53,24 +56,27 @@ def _one(descriptor: int, errors: list[OSError], done: _thread.LockType | None =
 
 def sync_folders(paths: Iterable[Path]) -> None:
     """Make renames in folders durable."""
-    with ExitStack() as stack:
-        descriptors = []
-        for path in dict.fromkeys(paths):
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            stack.callback(os.close, descriptor)
-            descriptors.append(descriptor)
-        sync(descriptors)
+    waiting = iter(dict.fromkeys(paths))
+    while batch := list(islice(waiting, _TOGETHER)):
+        with ExitStack() as stack:
+            descriptors = []
+            for path in batch:
+                descriptors.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+                stack.callback(os.close, descriptors[-1])
+            sync(descriptors)
 
 
 def write_files(texts: Iterable[tuple[Path, str]]) -> None:
     """Fill files that are there, and make their content durable."""
-    with ExitStack() as stack:
-        descriptors = []
-        for path, text in texts:
-            descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
-            stack.callback(os.close, descriptor)
-            descriptors.append(descriptor)
-            data = memoryview(text.encode("utf-8", "surrogateescape"))
-            while data:
-                data = data[os.write(descriptor, data) :]
-        sync(descriptors)
+    waiting = iter(texts)
+    while batch := list(islice(waiting, _TOGETHER)):
+        with ExitStack() as stack:
+            descriptors = []
+            for path, text in batch:
+                descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+                stack.callback(os.close, descriptor)
+                descriptors.append(descriptor)
+                data = memoryview(text.encode("utf-8", "surrogateescape"))
+                while data:
+                    data = data[os.write(descriptor, data) :]
+            sync(descriptors)

@@ -166,9 +166,10 @@ class Refs:
             value = self._text(name)
             if value is None or not value.startswith("ref:"):
                 return name, value
-            name = value[4:].strip()
-            if not name.startswith("refs/") or ".." in name.split("/"):
-                return name, None if name.startswith("refs/") else "(not a ref)"
+            target = value[4:].strip()
+            if not target.startswith("refs/") or ".." in target.split("/"):
+                return name, value
+            name = target
         raise StoreError(f"{name} is damaged: symbolic refs go in a circle", hint=_HINT)
 
     def _text(self, name: str) -> str | None:

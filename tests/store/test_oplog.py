@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
-from store_samples import add, edit, git, new_store
+from store_samples import START, add, edit, git, new_store
 
-from rover_store.errors import UsageError
+from rover_store.commits import AUTHOR, encode_commit
+from rover_store.errors import Ambiguous, UsageError
+from rover_store.oplog import restore
+from rover_store.packs import COMMIT
 
 
 def test_every_move_is_recorded(tmp_path: Path) -> None:
@@ -114,3 +118,115 @@ def test_a_push_of_another_git_is_recorded_and_can_be_undone(tmp_path: Path) -> 
     store.undo()
     assert store.undo(store.op_log()[2].id).command == "(another git)"
     assert store.resolve() == first
+
+
+def test_restore_sets_everything_back_and_is_one_operation(tmp_path: Path) -> None:
+    store = new_store(tmp_path)
+    first = add(store, "one")
+    with store.write("case") as tx:
+        case = tx.detached_commit("Case", files={"case.json": b"{}"})
+        tx.set_ref("refs/rover/cases/a", case)
+    store.create_branch("side")
+    early = store.op_log()[0]
+    store.switch("side")
+    second = edit(store, "one", {"context/files/data.csv": b"2"})
+    store.tag("v1")
+    store.delete_branch("main")
+    with store.write("case") as tx:
+        tx.set_ref("refs/rover/cases/a", None, expect=case)
+    assert restore(store, early.id[:9]).id == early.id
+    assert (store.branches(), store.tags(), store.cases()) == ({"main": first, "side": first}, {}, {"a": case})
+    assert store.current_branch() == "main"
+    assert store.packages()[0].tree == store.package("one", first).tree
+    last = store.op_log()[0]
+    assert (last.summary, last.details["restores"]) == ("op restore (branch side)", early.id)
+    assert {m.ref for m in last.moves} == {
+        "HEAD", "refs/heads/main", "refs/heads/side", "refs/tags/v1", "refs/rover/cases/a",
+    }  # fmt: skip
+    restore(store, early.id)
+    assert store.op_log()[0] == last  # nothing differed, nothing is recorded
+    store.undo()
+    assert (store.branches(), list(store.tags()), store.cases()) == ({"side": second}, ["v1"], {})
+    assert store.current_branch() == "side"
+    assert store.undo().summary == "undo (op restore (branch side))"
+    assert store.branches() == {"main": first, "side": first}
+    assert store.fsck() == []
+    git(store.git, "fsck", "--full", "--strict")
+
+
+def test_restore_takes_back_what_another_git_did(tmp_path: Path) -> None:
+    store = new_store(tmp_path)
+    first = add(store, "one")
+    edit(store, "one", {"context/files/data.csv": b"2"})
+    git(store.git, "update-ref", "refs/heads/main", first)
+    git(store.git, "update-ref", "refs/heads/pushed", first)
+    target = store.op_log()[0]
+    restore(store, target.id)
+    assert [op.command for op in store.op_log(2)] == ["op restore", "(another git)"]
+    assert list(store.branches()) == ["main"]
+    store.undo()
+    assert store.branches() == {"main": first, "pushed": first}
+
+
+def test_undo_takes_back_what_another_git_did_first(tmp_path: Path) -> None:
+    store = new_store(tmp_path)
+    first = add(store, "one")
+    second = edit(store, "one", {"context/files/data.csv": b"2"})
+    git(store.git, "update-ref", "-d", "refs/heads/main")
+    assert store.undo().command == "(another git)"
+    assert store.resolve() == second
+    assert store.undo(store.op_log()[-2].id).command == "edit one"
+    assert store.resolve() == first
+
+
+def test_an_operation_that_two_share_is_ambiguous(tmp_path: Path) -> None:
+    store = new_store(tmp_path)
+    add(store, "one")
+    for i in range(20):
+        store.tag(f"v{i}")
+    digits = [op.id[0] for op in store.op_log()]
+    twice = next(d for d in digits if digits.count(d) > 1)
+    with pytest.raises(Ambiguous, match=f"{twice} could be"):
+        restore(store, twice)
+    with pytest.raises(UsageError, match="no operation"):
+        restore(store, "")
+
+
+def test_a_log_of_the_older_form_is_read_and_gone_back_to(tmp_path: Path) -> None:
+    """Operations used to hold view.json, without cases."""
+    store = new_store(tmp_path)
+    first = add(store, "one")
+    with store.write("case") as tx:
+        tx.set_ref("refs/rover/cases/a", tx.detached_commit("Case", files={"case.json": b"{}"}))
+    last = store.op_log()[0]
+    old = store.objects.list_tree(store.commit(last.id).tree)
+    with store.write() as tx:
+        view = json.dumps({"HEAD": "refs/heads/main", "refs/heads/main": first}).encode()
+        tree = tx.tree({"op.json": old["op.json"], "view.json": view})
+        data = encode_commit(tree, store.commit(last.id).parents, "case", AUTHOR, START)
+        older = tx.add(COMMIT, data)
+    store.refs.compare_and_swap("refs/rover/ops", last.id, older)
+    store.tag("v1")
+    assert [op.command for op in store.op_log()] == ["tag v1", "case", "add one"]
+    restore(store, older)
+    assert (store.tags(), list(store.cases())) == ({}, ["a"])
+    assert store.fsck() == []
+
+
+def test_a_commit_among_thousands_of_cases_stays_small(tmp_path: Path) -> None:
+    store = new_store(tmp_path)
+    add(store, "one")
+    with store.write("cases") as tx:
+        case = tx.detached_commit("Case", files={"case.json": b"{}"})
+        for i in range(2000):
+            tx.set_ref(f"refs/rover/cases/c{i}", case)
+
+    def size() -> int:
+        return sum(p.stat().st_size for p in (store.git / "objects/pack").glob("*.pack"))
+
+    before = size()
+    edit(store, "one", {"context/files/data.csv": b"2"})
+    assert size() - before < 8_000
+    assert len(store.cases()) == 2000
+    store.undo(store.op_log()[1].id)
+    assert store.cases() == {}
