@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rover_store.errors import StoreError, UsageError
 from rover_store.gc_roots import roots
-from rover_store.inventory import Inventory, Repository, open_repositories, store_repositories
+from rover_store.inventory import Inventory, Repository, loose_path, open_repositories, store_repositories
 from rover_store.lock import RepositoryLock
 from rover_store.packs import KIND_NAME
 from rover_store.refs import Refs
@@ -150,12 +150,8 @@ def _young(inventory: Inventory, since: float) -> Iterator[int]:
             if os.stat(pack.path).st_mtime > since:
                 yield from (inventory.number(pack.name_at(i)) for i in range(pack.count))
         for name in repository.loose:
-            if os.stat(loose_path(repository, name)).st_mtime > since:
+            if os.stat(loose_path(repository.git, name)).st_mtime > since:
                 yield inventory.of(name)
-
-
-def loose_path(repository: Repository, object_hex: str) -> Path:
-    return repository.git / "objects" / object_hex[:2] / object_hex[2:]
 
 
 def plan(inventory: Inventory, repository: Repository) -> Collected:
@@ -183,7 +179,7 @@ def plan(inventory: Inventory, repository: Repository) -> Collected:
             count(inventory.number(pack.name_at(number)), length)
     stay = 0
     for name in repository.loose:
-        taken = loose_path(repository, name).stat().st_size
+        taken = loose_path(repository.git, name).stat().st_size
         size += taken
         count(inventory.of(name), taken)
         stay += inventory.marks[inventory.of(name)] & (REACHED | YOUNG) == YOUNG

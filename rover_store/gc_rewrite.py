@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from rover_store.errors import StoreError
-from rover_store.gc import REACHED, WRITTEN, YOUNG, loose_path
-from rover_store.inventory import Inventory, Repository, read_loose
+from rover_store.gc import REACHED, WRITTEN, YOUNG
+from rover_store.inventory import Inventory, Repository, loose_path, read_loose
 from rover_store.lock import RepositoryLock
 from rover_store.packfile import Deltas, PackFile, header
 from rover_store.packs import KIND_NAME, PackWriter, fsync_folder
@@ -33,9 +33,9 @@ def rewrite(inventory: Inventory, repository: Repository, lock: RepositoryLock, 
     work.run()
     folder = repository.git / "objects" / "pack"
     packs = [f for f in os.listdir(folder) if f.endswith(".pack")]
-    left = [name for name in repository.loose if loose_path(repository, name).exists()]
+    left = [name for name in repository.loose if loose_path(repository.git, name).exists()]
     size = sum((folder / f).stat().st_size for f in os.listdir(folder) if f.endswith((".pack", ".idx")))
-    size += sum(loose_path(repository, name).stat().st_size for name in left)
+    size += sum(loose_path(repository.git, name).stat().st_size for name in left)
     return {"packs_after": len(packs), "loose_after": len(left), "size_after": size}
 
 
@@ -171,9 +171,9 @@ class _Rewrite:
         there = set(packed)
         for name in self.repository.loose:
             if name in there or not self._mark(name) & (REACHED | YOUNG):
-                loose_path(self.repository, name).unlink(missing_ok=True)
+                loose_path(self.repository.git, name).unlink(missing_ok=True)
                 with suppress(OSError):
-                    loose_path(self.repository, name).parent.rmdir()
+                    loose_path(self.repository.git, name).parent.rmdir()
 
     def _stale_maps(self) -> None:
         """A commit-graph or list of packs that another git derived may name what is gone."""

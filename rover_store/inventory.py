@@ -120,6 +120,8 @@ class Inventory:
         self._first = array("Q", bytes(8 * self.count))
         self._links = array("I", [0])
         self._expected = bytearray(1)
+        #: bytes on disk and bytes of the content, where `read` was asked for them; of a delta those of the delta
+        self.stored, self.whole = array("Q"), array("Q")
         #: what an object names and no repository holds: number -> (id, kind)
         self.missing: dict[int, Links] = {}
         #: whether a tree was seen that not every file system can hold, or that holds more than files
@@ -201,17 +203,21 @@ class Inventory:
         """How many objects have a bit."""
         return sum(1 for m in self.marks if m & bit)
 
-    def read(self, tick: Callable[[int], None] | None = None) -> list[tuple[str, str]]:
-        """Learn kinds and links from all packs in pack order, without inflating blobs.
+    def read(self, tick: Callable[[int], None] | None = None, *, sizes: bool = False) -> list[tuple[str, str]]:
+        """Learn kinds and links (and `sizes`) from all packs in pack order, without inflating blobs.
 
         Returns what could not be read: id and reason.
         """
         bad: list[tuple[str, str]] = []
         done = 0
+        if sizes:
+            self.stored, self.whole = (array("Q", bytes(8 * self.count)) for _ in range(2))
         for repository in self.repositories:
             for pack in repository.packs:
                 for item in pack.items(self.base, blobs=False):
                     number = self.number(pack.name_at(item.number))
+                    if sizes:
+                        self.stored[number], self.whole[number] = item.stored, item.size
                     if item.error:
                         bad.append((self.name(number), item.error))
                     elif item.data is None or item.kind == BLOB:
@@ -226,9 +232,13 @@ class Inventory:
                         tick(done)
             for object_hex in repository.loose:
                 number = self.of(object_hex)
+                if sizes:
+                    self.stored[number] = loose_path(repository.git, object_hex).stat().st_size
                 try:
                     kind, data = read_loose(repository.git, object_hex)
                     self.add(number, kind, links_of(kind, data))
+                    if sizes:
+                        self.whole[number] = len(data)
                 except StoreError as error:
                     bad.append((object_hex, error.message))
         return bad
@@ -320,13 +330,16 @@ def links_of_entries(entries: Entries) -> Links:
     return [(name, TREE if mode in _FOLDER else BLOB) for mode, _, name in entries if mode != _SUBMODULE]
 
 
+def loose_path(git: Path, object_hex: str) -> Path:
+    return git / "objects" / object_hex[:2] / object_hex[2:]
+
+
 def read_loose(git: Path, object_hex: str) -> tuple[int, bytes]:
     """Kind and bytes of a loose object. StoreError if it is missing, damaged or has bytes behind its end."""
     import zlib
 
-    path = git / "objects" / object_hex[:2] / object_hex[2:]
     try:
-        raw = path.read_bytes()
+        raw = loose_path(git, object_hex).read_bytes()
     except OSError as error:
         raise StoreError(f"loose object {object_hex} cannot be read: {error.strerror}") from None
     whole = zlib.decompressobj()

@@ -43,6 +43,7 @@ class Item(NamedTuple):
     """One record. `data` is None for a blob that was not asked for and for what is too large to hold.
 
     `digest`: the id that the bytes of a large object have. `error`: why the record cannot be read.
+    `stored` and `size`: bytes of the record and of what is deflated in it.
     """
 
     number: int
@@ -51,6 +52,8 @@ class Item(NamedTuple):
     data: bytes | None
     digest: bytes | None = None
     error: str = ""
+    stored: int = 0
+    size: int = 0
 
 
 class PackFile:
@@ -180,20 +183,21 @@ class PackFile:
                     if kind not in KIND_NAME:
                         raise StoreError("a delta too large to hold")
                     digest = self._hash(kind, size, start + at, stop, number) if blobs else None
-                    yield Item(number, start, kind, None, digest)
+                    yield Item(number, start, kind, None, digest, "", stop - start, size)
                     continue
                 if blobs and zlib.crc32(record) != self.crc(number):
                     raise StoreError("its checksum in the pack index differs")
                 kind, size, at = header(record, 0)
                 if kind in (OFS_DELTA, REF_DELTA):
                     kind, data = deltas.read(start)
-                    yield Item(number, start, kind, data if blobs or kind != BLOB else None)
+                    content = data if blobs or kind != BLOB else None
+                    yield Item(number, start, kind, content, None, "", stop - start, size)
                 elif kind not in KIND_NAME:
                     raise StoreError(f"type {kind} is none of git's")
                 elif kind == BLOB and not blobs:
-                    yield Item(number, start, kind, None)
+                    yield Item(number, start, kind, None, None, "", len(record), size)
                 else:
-                    yield Item(number, start, kind, inflate(record[at:], size))
+                    yield Item(number, start, kind, inflate(record[at:], size), None, "", len(record), size)
             except _BROKEN as error:
                 yield Item(number, start, kind, None, error=getattr(error, "message", "") or str(error) or "unreadable")
 

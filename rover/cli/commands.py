@@ -57,6 +57,9 @@ COMMANDS: dict[str, Entry] = {
     # care
     "fsck": Entry("fsck", "Check the store; mend what is derived.", "Care"),
     "gc": Entry("gc", "Collect what nothing needs; a dry run unless told.", "Care"),
+    "prune": Entry("prune", "Drop what rollouts did; keep their scores.", "Care"),
+    "stats": Entry("stats", "Say what takes the space.", "Care"),
+    "du": Entry("du", "Say who takes the space, by package or evidence.", "Care"),
     "reindex": Entry("reindex", "Rebuild the index from git.", "Care"),
     "bench": Entry("bench", "Measure rover: tables and JSON.", "Care"),
 }

@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from rover_store.fsck_repair import RepairReport
     from rover_store.gc import GcReport
     from rover_store.problems import Problem
+    from rover_store.prune import PruneReport
+    from rover_store.stats import Stats
     from rover_store.store import Store
+    from rover_store.usage import EvidenceUsage, PackageUsage
 
 Tick = Callable[[str, int, int], None]
 
@@ -38,3 +41,37 @@ def collect(
     from rover_store.gc import gc
 
     return gc(store, dry_run=dry_run, grace=grace, forget_before=forget_before, progress=progress)
+
+
+def measure(store: Store, biggest: int, progress: Tick | None = None) -> Stats:
+    """What a store holds and what takes the space."""
+    from rover_store.stats import stats
+
+    return stats(store, biggest=biggest, progress=progress)
+
+
+def usage_of_packages(store: Store, pattern: str, rev: str, progress: Tick | None = None) -> list[PackageUsage]:
+    """Bytes by package. UsageError where a glob matches nothing in a store that has packages."""
+    from rover_store.errors import UsageError
+    from rover_store.usage import package_usage
+
+    found = package_usage(store, pattern, rev, progress=progress)
+    if not found and pattern != "*":
+        raise UsageError(f"no package of {rev} matches {pattern!r}", hint="`rover list` shows all names")
+    return found
+
+
+def usage_of_evidence(store: Store, pattern: str, progress: Tick | None = None) -> list[EvidenceUsage]:
+    """Bytes of evidence by package and policy."""
+    from rover_store.usage import evidence_usage
+
+    return evidence_usage(store, pattern, progress=progress)
+
+
+def prune(
+    store: Store, pattern: str, *, policy: str | None, before: int | None, dry_run: bool, progress: Tick | None = None
+) -> PruneReport:
+    """Drop the turns and workspaces of rollouts, or say what would go."""
+    from rover_store.prune import prune_trajectories
+
+    return prune_trajectories(store, pattern, policy=policy, before=before, dry_run=dry_run, progress=progress)
