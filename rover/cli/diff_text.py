@@ -277,27 +277,29 @@ def _span(start: int, count: int) -> str:
 
 
 def _unified(hunk: Hunk, look: Look, width: int) -> Iterator[str]:
-    from rover.cli.diff_columns import emphasised, runs
-
-    def laid(line: str, mark: str, style: str) -> Iterator[str]:
-        text = shown(line)
-        pieces = wrap(text, width - 1) if look.wrapped else [text]
-        for i, piece in enumerate(pieces):
-            said = f"{mark if not i else ' '}{piece}"
-            yield look.paint(said, style) if style else said.rstrip()
+    from rover.cli.diff_columns import one_line, painted, pieces, runs
 
     for gone, came, same in runs(hunk):
         pairs = list(zip(gone, came, strict=False)) if len(gone) == len(came) else []
-        short = all(display_width(shown(line)) < width for line in (*gone, *came)) or not look.wrapped
         if look.words and pairs:
-            yield from (emphasised(a, b, look, together=True)[0] for a, b in pairs)
-        elif look.colours.on and pairs and short:
-            marked = [emphasised(a, b, look) for a, b in pairs]
-            yield from (a for a, _ in marked)
-            yield from (b for _, b in marked)
+            yield from (line for a, b in pairs for line in _laid(one_line(a, b, look), width, look))
+        elif look.colours.on and pairs:
+            both = [pieces(a, b) for a, b in pairs]
+            room = width - 1 if look.wrapped else None
+            for side, mark, style in ((0, "-", "old"), (1, "+", "new")):
+                for row in both:
+                    for i, (_, line) in enumerate(painted(row[side], style, look, room)):
+                        yield look.paint(" " if i else mark, style) + line
         else:
             for lines_of, mark, style in ((gone, "-", "old"), (came, "+", "new")):
                 for line in lines_of:
-                    yield from laid(line, mark, style)
+                    yield from (look.paint(x, style) for x in _laid(mark + shown(line), width, look))
         for line in same:
-            yield from laid(line, " ", "")
+            yield from (x.rstrip() for x in _laid(f" {shown(line)}", width, look))
+
+
+def _laid(line: str, width: int, look: Look) -> list[str]:
+    """A line with its mark; what does not fit goes on below, one column in. Never cut inside a colour."""
+    if not look.wrapped or display_width(line) <= width or "\x1b" in line:
+        return [line]
+    return [(" " if i else line[0]) + piece for i, piece in enumerate(wrap(line[1:], width - 1))]
