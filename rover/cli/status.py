@@ -27,6 +27,8 @@ def command(
         print_json({**asdict(found), "stale": stale, "open_cases": cases})
         return
     print(f"on {found.branch} at {found.head[:12] or 'no commit'}, {counted(found.packages, 'package')}")
+    for branch in found.open_merges:
+        print(f"\na merge into {branch} waits for you\n  next: `rover merge --list --into {branch}`; `rover help merge`")
     if found.stale:
         rows = [
             (s.package, s.component, s.target, s.recorded[:7], s.present[:7] if s.present else "gone")
@@ -47,7 +49,7 @@ def command(
         print(table([(c.case, c.package, c.outcome, c.reason) for c in found.open_cases[: limit or None]],
                     ("case", "package", "outcome", "reason")))  # fmt: skip
         _more(len(found.open_cases), limit)
-    if not (found.stale or found.without_evidence or found.open_cases) and found.packages:
+    if not (found.stale or found.without_evidence or found.open_cases or found.open_merges) and found.packages:
         print("nothing is stale, all packages have evidence, no case is open")
 
 

@@ -11,9 +11,12 @@ if TYPE_CHECKING:
     from rover_store.store import Store
 
 
+_MERGES = "refs/rover/merges/"
+
+
 @dataclass(frozen=True, slots=True)
 class Status:
-    """`without_evidence`: packages whose present C, T and H no recorded rollout used."""
+    """`without_evidence`: packages whose present C, T and H no recorded rollout used. `open_merges`: by branch."""
 
     branch: str
     head: str
@@ -21,6 +24,7 @@ class Status:
     stale: tuple[Stale, ...]
     without_evidence: tuple[str, ...]
     open_cases: tuple[OpenCase, ...]
+    open_merges: tuple[str, ...] = ()
 
 
 def status(store: Store, pattern: str = "*") -> Status:
@@ -44,4 +48,6 @@ def status(store: Store, pattern: str = "*") -> Status:
     if not packages and pattern != "*":
         raise UsageError(f"no package of HEAD matches {pattern!r}", hint="`rover list` shows all names")
     cases = tuple(open_cases(store, head, pattern))
-    return Status(store.current_branch() or "(detached)", head, packages, tuple(stale), tuple(bare), cases)
+    branch = store.current_branch() or "(detached)"
+    merges = tuple(ref.removeprefix(_MERGES) for ref in store.refs.all(_MERGES))
+    return Status(branch, head, packages, tuple(stale), tuple(bare), cases, merges)

@@ -61,6 +61,8 @@ def test_a_conflict_is_a_finding_and_is_settled(rover: Rover) -> None:
     assert "c1 one/task/task.json title Ours Theirs both sides changed it" in " ".join(said.out.split())
     assert all(len(line) <= 80 for line in said.out.splitlines())
     assert "main has not moved" in said.err
+    assert "a merge into main waits for you" in rover("status").out
+    assert json.loads(rover("status", "--json").out)["open_merges"] == ["main"]
     assert json.loads(rover("merge", "--list", "--json").out)[0]["conflicts"][0]["field"] == ["title"]
     assert rover("merge", "--resolve", "r").code == 0
     said = rover("merge", "--continue", "r")
