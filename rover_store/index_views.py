@@ -158,7 +158,8 @@ _REFS = {
     "branches": View(
         "A branch.",
         {"name": "name", "commit_id": "the commit it is at", "current": "whether HEAD is on it"},
-        "SELECT name, target AS commit_id, CASE WHEN current THEN 1 ELSE 0 END AS current FROM ref WHERE kind = 'branch'",
+        """SELECT name, target AS commit_id, CASE WHEN current THEN 1 ELSE 0 END AS current FROM ref
+        WHERE kind = 'branch'""",
     ),
     "tags": View(
         "A tag.",
@@ -249,7 +250,8 @@ _EVIDENCE = {
             "reason": "why",
         },
         """SELECT s.rollout AS rollout_id, s.verifier, r.package, r.policy, s.criterion, s.requirement, s.score,
-        s.weight, CASE WHEN s.critical THEN 1 ELSE 0 END AS critical, s.status, s.reason FROM score s LEFT JOIN rollout r ON r.id = s.rollout""",
+        s.weight, CASE WHEN s.critical THEN 1 ELSE 0 END AS critical, s.status, s.reason
+        FROM score s LEFT JOIN rollout r ON r.id = s.rollout""",
     ),
 }
 

@@ -178,7 +178,7 @@ def test_trees_of_another_program(store: Store) -> None:
     for again in (store, Store.open(store.root)):
         again.reindex()
         assert [(p.name, p.tree == tree) for p in again.packages()] == [("one", True), ("two", False)]
-        assert [e.id for e in again.log()][0] == commit
+        assert next(e.id for e in again.log()) == commit
         assert list(sql.ask(again, "SELECT date FROM commits WHERE commit_id = ?", [commit]).rows) == [("",)]
         changed = sql.ask(again, "SELECT name FROM commit_changes WHERE commit_id = ?", [commit])
         assert list(changed.rows) == [("one",)]
