@@ -63,7 +63,7 @@ def command(
         else:
             differs = _text(view)
         if extract.trouble:
-            note(f"documents and images were compared by their bytes alone: {extract.trouble}")
+            note(f"documents and images were compared by their bytes: {extract.trouble}")
     if comparison.skipped:
         note("left out: " + ", ".join(comparison.skipped[:5]))
     if not differs:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -22,6 +24,8 @@ from rover_store.diffs.content import (
     TextPart,
 )
 
+#: cells of a table beyond which it is told first how many there are by column
+MANY = 12
 MARK = {"added": "+", "removed": "-", "changed": "~", "reordered": "~"}
 STYLE = {"added": "new", "removed": "old", "changed": "note", "reordered": "note"}
 
@@ -140,7 +144,7 @@ def _fields(found: Sequence[FieldChange], look: Look, width: int) -> Iterator[st
         if whole and whole[0].status in ("added", "removed"):
             change = whole[0]
             value = change.new if change.status == "added" else change.old
-            said = "" if isinstance(value, str) and value == item_id else f"  {brief(value)}"
+            said = "" if isinstance(value, str) and value == item_id else f"  {_part_of(value, item_id)}"
             head = f"{MARK[change.status]} {item} {shown(item_id)}{said}"
             yield look.paint(cut(head, width), STYLE[change.status])
             continue
@@ -157,15 +161,15 @@ def _rows(rows: list[tuple[str, FieldChange]], look: Look, width: int) -> Iterat
             order = cut(shown("other order: " + ", ".join(map(str, f.new))), width - room - 4)
             yield f"~ {pad(name, room)}  {look.paint(order, 'note')}"
             continue
-        sides = [brief(v) for v in (f.old, f.new)]
+        sides = _ids(f.old, f.new) or [brief(v) for v in (f.old, f.new)]
         if f.status != "changed":
             text = sides[f.status == "added"]
             yield look.paint(cut(f"{MARK[f.status]} {pad(name, room)}  {text}", width), STYLE[f.status])
             continue
-        both = f"~ {pad(name, room)}  {sides[0]} -> {sides[1]}"
-        if display_width(both) <= width:
+        needed = sum(map(display_width, sides)) + len("~   -> ") + 1
+        if needed + display_width(name) <= width:
             old, new = look.paint(sides[0], "old"), look.paint(sides[1], "new")
-            yield f"~ {pad(name, room)}  {old} -> {new}"
+            yield f"~ {pad(name, room) if needed + room <= width else name}  {old} -> {new}"
             continue
         yield f"~ {name}"
         for mark, text, style in (("-", sides[0], "old"), ("+", sides[1], "new")):
@@ -177,12 +181,32 @@ def _clipped(found: list[str], most: int = 6) -> list[str]:
     return found if len(found) <= most else [*found[: most - 1], f"… ({len(found) - most + 1} more lines)"]
 
 
-def brief(value: Any) -> str:
-    """A JSON value on one line."""
-    if isinstance(value, dict) and "statement" in value:  # a requirement: its words say most
+_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+def _ids(old: Any, new: Any) -> list[str]:
+    """Two object ids or digests in short, where that still tells them apart."""
+    if all(isinstance(v, str) and _ID.fullmatch(v) for v in (old, new)) and old[:12] != new[:12]:
+        return [old[:12], new[:12]]
+    return []
+
+
+def _part_of(value: Any, item_id: str) -> str:
+    """A part of a record on one line, without what its id says already."""
+    if not isinstance(value, dict):
+        return brief(value)
+    if "statement" in value:  # a requirement: its words say most
         rule = value.get("rule")
         kind = f"{rule['kind']}: " if isinstance(rule, dict) and isinstance(rule.get("kind"), str) else ""
         return shown(kind + str(value["statement"]))
+    known = {item_id, *item_id.split(" -> "), *item_id.split("/", 1)}
+    rest = {k: v for k, v in value.items() if not (isinstance(v, str) and v in known)}
+    short = {k: v[:12] if isinstance(v, str) and _ID.fullmatch(v) else v for k, v in rest.items()}
+    return ", ".join(f"{shown(k)} {brief(v)}" for k, v in short.items())
+
+
+def brief(value: Any) -> str:
+    """A JSON value on one line."""
     text = value if isinstance(value, str) and value.startswith("{") else json.dumps(value, ensure_ascii=False)
     return shown(text)
 
@@ -196,7 +220,8 @@ def _table(table: TableChange, look: Look, width: int) -> Iterator[str]:
         sign = f"{MARK[table.status]} " if table.status != "changed" else ""
         style = STYLE[table.status] if table.status != "changed" else "head"
         sizes = f", {table.old_rows or table.new_rows} rows" if table.status != "changed" else ""
-        yield look.paint(cut(shown(f"{sign}sheet {table.name}{was}{by}{sizes}"), width), style)
+        called = table.name if table.name.startswith("anchor ") else f"sheet {table.name}"
+        yield look.paint(cut(shown(f"{sign}{called}{was}{by}{sizes}"), width), style)
         indent, width = "  ", width - 2
     if table.status != "changed":
         if table.header:
@@ -213,6 +238,10 @@ def _table(table: TableChange, look: Look, width: int) -> Iterator[str]:
         yield indent + look.paint(cut("~ other order of columns: " + shown(", ".join(table.header)), width), "note")
     if table.rows_reordered:
         yield indent + look.paint("~ other order of rows", "note")
+    by_column = Counter(c.column for c in table.cells)
+    if len(table.cells) > MANY and len(by_column) > 1 and len(table.cells) == table.counts[0]:
+        said = ", ".join(f"{n} in {shown(name)}" for name, n in by_column.most_common())
+        yield indent + look.paint(cut(f"! {said}", width), "note")
     for line in _cells(table.cells, bool(table.key), look, width):
         yield indent + line
     for rows, mark, style in ((table.rows_removed, "-", "old"), (table.rows_added, "+", "new")):

@@ -6,8 +6,9 @@ Each way falls back to a coarser one, and says why: fields and cells to lines, l
 from __future__ import annotations
 
 from rover_store.diffs import documents, fields, text
+from rover_store.diffs.anchors import anchor_tables
 from rover_store.diffs.bounds import EXTRACT_BYTES, JSON_BYTES, TABLE_BYTES, TEXT_BYTES
-from rover_store.diffs.content import Content, Counts, Extract
+from rover_store.diffs.content import Content, Counts, Extract, TableChange
 from rover_store.diffs.tables import compare_tables, one_table, read_delimited
 from rover_store.diffs.text import Text, compare_text, decode, first_difference
 from rover_store.diffs.writing import json_writing, table_writing
@@ -84,12 +85,16 @@ def _json(path: str, old: Text | None, new: Text | None, sizes: Sizes) -> Conten
             which = f"{label} version " if old and new else ""
             return f"{which}not valid JSON ({' '.join(str(error).split())[:120]}), compared by line"
     notes: tuple[str, ...] = ()
+    tables: tuple[TableChange, ...] = ()
     if old is None or new is None:
         found = fields.one_value(values[0] if new is None else values[1], kind, added=old is None)
     else:
-        found = fields.compare_values(values[0], values[1], kind)
+        tables, rest = anchor_tables(*values) if kind == "anchors" else ((), values)
+        found = fields.compare_values(rest[0], rest[1], kind)
         said = text.notes(old, new)
-        if not found.changes and old.text == new.text:
+        if tables:
+            notes = tuple(said)
+        elif not found.changes and old.text == new.text:
             notes = (f"the same values; only the writing differs ({', '.join(said)})",)
         elif not found.changes:
             notes = (json_writing(old.text, new.text), *said)
@@ -98,7 +103,8 @@ def _json(path: str, old: Text | None, new: Text | None, sizes: Sizes) -> Conten
     if found.total > len(found.changes):
         notes = (*notes, f"{found.total - len(found.changes)} more fields differ")
     form = "record" if kind else "json"
-    return Content(form, *sizes, notes, fields=found.changes, counts=Counts(fields=found.total))  # type: ignore[arg-type]
+    counts = documents.table_counts(list(tables)).plus(Counts(fields=found.total))
+    return Content(form, *sizes, notes, fields=found.changes, tables=tables, counts=counts)  # type: ignore[arg-type]
 
 
 def _json_lines(old: Text | None, new: Text | None, sizes: Sizes) -> Content | str:

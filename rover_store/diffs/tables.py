@@ -266,7 +266,7 @@ def _align(
     j = j1
     for i in range(i1, i2):
         window = range(j, j + 1) if even else range(j, min(j2, j + 20))
-        hit = next((y for y in window if y < j2 and _alike(old[i], new[y])), None)
+        hit = next((y for y in window if y < j2 and (_alike(old[i], new[y]) or (even and len(old[i]) == 1))), None)
         if hit is None:
             removed.append(i)
             if even:

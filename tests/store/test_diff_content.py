@@ -53,6 +53,24 @@ def test_tools_edges_and_fields_of_a_package() -> None:
     assert changes(found) == [("", "", "title", "changed"), ("edge", "task -> context", "version", "changed")]
 
 
+def test_the_values_of_anchors_are_tables() -> None:
+    def anchors(*rows: list[object], limit: int = 5) -> bytes:
+        value = {"columns": ["region", "sum"], "rows": rows}
+        return json.dumps({"anchors": [{"id": "sums", "query": {"limit": limit}, "value": value}]}).encode()
+
+    place = "verifier/anchors.json"
+    found = compare(place, anchors(["n", 1.5], ["s", "2"]), anchors(["n", 1.5], ["s", 2], ["w", None], limit=6))
+    (one,) = found.tables
+    assert (one.name, one.key) == ("anchor sums", ("region",))
+    assert [(c.row, c.old, c.new) for c in one.cells] == [("s", '"2"', "2")]
+    assert [r.cells for r in one.rows_added] == [("w", "")]
+    assert changes(found) == [("anchor", "sums", "query.limit", "changed")]
+    assert (found.counts.fields, found.counts.cells, found.counts.rows_added) == (1, 1, 1)
+    assert compare(place, anchors(["n", 1]), anchors(["n", 1.0])).tables[0].cells[0][2:4] == ("1", "1.0")
+    for odd in (b"[]", b'{"anchors": 1}', b'{"anchors": [1, {"id": "sums", "value": {"columns": 1, "rows": [2]}}]}'):
+        assert compare(place, anchors(["n", 1]), odd).fields
+
+
 def test_members_are_matched_by_id_and_their_order_is_told() -> None:
     old = {"rows": [{"id": "a", "v": 1}, {"id": "b", "v": 2}], "plain": [1, 2, 3]}
     new = {"rows": [{"id": "b", "v": 2}, {"id": "a", "v": 7}], "plain": [1, 3, 4]}

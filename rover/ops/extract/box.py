@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,10 @@ OTHERS = "rover.ops.extract.prose:read"
 PICTURES = "rover.ops.extract.pictures:read"
 
 
+#: seconds that all files of one comparison may take together
+BUDGET_S = 300
+
+
 class Extractor:
     """An `Extract` of rover_store.diffs, in boxes of a kind or a runtime (which is closed with it).
 
@@ -25,11 +30,13 @@ class Extractor:
         self._kind = runtime if isinstance(runtime, str) else None
         self._runtime: Runtime | None = None if isinstance(runtime, str) else runtime
         self._box: Sandbox | None = None
+        self._left = float(BUDGET_S)
         self.trouble = ""
 
     def __call__(self, form: str, sides: Sequence[bytes]) -> list[dict[str, Any]] | None:
         if self.trouble:
             return None
+        start = time.monotonic()
         try:
             box = self._open()
             box.reset({str(i): data for i, data in enumerate(sides)})
@@ -38,6 +45,10 @@ class Extractor:
             self._box = None
             self.trouble = error.message
             return None
+        finally:
+            self._left -= time.monotonic() - start
+            if self._left < 0 and not self.trouble:
+                self.trouble = f"the first ones took more than {BUDGET_S} s"
 
     def _read(self, box: Sandbox, form: str, name: str) -> dict[str, Any]:
         entry = PICTURES if form == "image" else ENTRY.get(form, OTHERS)
@@ -75,4 +86,3 @@ class Extractor:
 
 
 _LIMITS = {"wall": "time", "cpu": "processor time", "output": "output", "memory": "memory", "disk": "disk"}
-
