@@ -28,7 +28,8 @@ def command(
         return
     print(f"on {found.branch} at {found.head[:12] or 'no commit'}, {counted(found.packages, 'package')}")
     for branch in found.open_merges:
-        print(f"\na merge into {branch} waits for you\n  next: `rover merge --list --into {branch}`; `rover help merge`")
+        print(f"\na merge into {branch} waits for you")
+        print(f"  next: `rover merge --list --into {branch}`; see `rover help merge`")
     if found.stale:
         rows = [
             (s.package, s.component, s.target, s.recorded[:7], s.present[:7] if s.present else "gone")
