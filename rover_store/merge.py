@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rover_store.ancestry import is_ancestor, merge_bases
 from rover_store.commits import AUTHOR, encode_commit
-from rover_store.errors import UsageError
-from rover_store.graph import Stale
+from rover_store.errors import PackageError, UsageError
+from rover_store.graph import Stale, node
 from rover_store.merge_files import Favour
 from rover_store.merge_open import carry_over, keep_open, open_merge
 from rover_store.merge_revisions import Outcome, base_tree, merge_revisions
 from rover_store.merge_trees import MergedTree, merge_trees
+from rover_store.names import package_path
 from rover_store.packs import COMMIT
+from rover_store.records import Package
 from rover_store.records.merge import Conflict, Merge
 from rover_store.refs import HEADS
 
@@ -136,10 +138,35 @@ def _check_open(store: Store, branch: str, theirs: str) -> None:
 
 
 def _stale(store: Store, result: MergeResult) -> tuple[Stale, ...]:
-    """What a merge commit leaves stale among the packages that were merged of both sides."""
+    """What is stale in packages that were merged of both sides, and what became stale in others."""
     if result.status != "merged" or result.ours is None or result.commit is None:
         return ()
-    before = {(s.package, s.component, s.target) for s in store.stale(result.ours)}
-    names = set(result.merged)
-    found = store.stale(result.commit)
-    return tuple(s for s in found if s.package in names or (s.package, s.component, s.target) not in before)
+    old, new = (store.revisions.load(c).tree for c in (result.ours, result.commit))
+    touched = {*result.merged, *result.taken}
+    bound = {name for name in touched if name.startswith("resources/")}
+    if bound and result.commit == store.refs.head_id():  # the index knows who else is bound to them
+        touched |= {s.package for s in store.stale() if s.target in bound}
+    out: list[Stale] = []
+    for name in sorted(touched - bound):
+        before = set() if name in result.merged else set(_stale_edges(store, old, name))
+        out += [s for s in _stale_edges(store, new, name) if s not in before]
+    return tuple(out)
+
+
+def _stale_edges(store: Store, root: str, name: str) -> list[Stale]:
+    """Edges of one package whose target is not at the version that they were built against."""
+    item = store.objects.subtree(root, f"{package_path(name)}/package.json")
+    if item is None:
+        return []
+    try:
+        edges = Package.load(store.objects.read(item.id), "package.json").edges
+    except PackageError:
+        return []
+    out = []
+    for edge in edges:
+        path = edge.target if edge.target.startswith("resources/") else f"{package_path(name)}/{edge.target}"
+        found = store.objects.subtree(root, path)
+        present = found.id if found is not None else None
+        if present != edge.version:
+            out.append(Stale(name, edge.source, node(name, edge.target), edge.version, present))
+    return out
