@@ -13,7 +13,6 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,7 +76,7 @@ class Pack:
         if len(self._idx) < 1072 or self._idx[:8] != b"\xfftOc\0\0\0\2":
             raise self._bad_index("not a version 2 pack index")
         self._fanout = _words(self._idx[8:1032])
-        if any(a > b for a, b in pairwise(self._fanout)):
+        if (counts := self._fanout.tolist()) != sorted(counts):
             raise self._bad_index("its table of first bytes does not rise")
         self.count: int = self._fanout[255]
         large, rest = divmod(len(self._idx) - 1072 - self.count * 28, 8)
@@ -417,7 +416,10 @@ def _words(data: bytes) -> array[int]:
 
 
 def _map(path: Path) -> mmap.mmap:
-    with open(path, "rb") as file:
-        if os.fstat(file.fileno()).st_size == 0:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if os.fstat(fd).st_size == 0:
             raise StoreError(f"{path.name}: empty")
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
+    finally:
+        os.close(fd)

@@ -175,18 +175,14 @@ class PackWriter:
 
     def add_record(self, name: bytes, record: bytes) -> None:
         """Write one finished record (no delta) of an object that is not here yet."""
-        if self._fd < 0:
-            self._open()
-        self.entries.add(name, self._flushed + len(self._buffer), codec().crc32(record))
+        self.entries.add(name, self._end(), codec().crc32(record))
         self._buffer += record
         if len(self._buffer) >= _FLUSH:
             self._flush()
 
     def add_run(self, start: int, data: bytes, records: Iterable[Record]) -> None:
         """Write finished records that lie one after the other, none of them here yet; `data` began at `start`."""
-        if self._fd < 0:
-            self._open()
-        shift = self._flushed + len(self._buffer) - start
+        shift = self._end() - start
         for record in records:
             self.entries.add(record.name, record.start + shift, record.crc)
         self._buffer += data
@@ -213,10 +209,7 @@ class PackWriter:
 
     def copy_record(self, name: bytes, pieces: Iterable[bytes]) -> None:
         """Write one finished record, given in pieces. If they fail, nothing is kept."""
-        if self._fd < 0:
-            self._open()
-        self._flush()
-        start, crc = self._flushed, 0
+        start, crc = self._end(), 0
         try:
             for piece in pieces:
                 crc = codec().crc32(piece, crc)
@@ -224,9 +217,10 @@ class PackWriter:
                 if len(self._buffer) >= _FLUSH:
                     self._flush()
         except BaseException:
-            self._buffer.clear()
-            os.ftruncate(self._fd, start)
-            self._flushed = start
+            del self._buffer[max(0, start - self._flushed) :]
+            if start < self._flushed:
+                os.ftruncate(self._fd, start)
+                self._flushed = start
             raise
         self.entries.add(name, start, crc)
 
@@ -249,16 +243,24 @@ class PackWriter:
         Returns the pack's name, or None if nothing was written. `announce` is told the name before the first
         rename, so that a recovery can finish or remove what a killed writer left.
         """
-        if self._tmp is None:
+        if not len(self.entries):
+            self.abort()
             return None
-        self._flush()
-        _pwrite(self._fd, struct.pack(">I", len(self.entries)), 8)
-        checksum = self._checksum()
-        _pwrite(self._fd, checksum, self._flushed)
+        count = struct.pack(">I", len(self.entries))
+        if self._fd < 0:  # all of it is still here
+            self._buffer[8:12] = count
+            checksum = hashlib.sha1(self._buffer, usedforsecurity=False).digest()
+            self._buffer += checksum
+            self._flush()
+        else:
+            self._flush()
+            _pwrite(self._fd, count, 8)
+            checksum = self._checksum()
+            _pwrite(self._fd, checksum, self._flushed)
         os.fsync(self._fd)
-        os.fchmod(self._fd, 0o444)
         os.close(self._fd)
         self._fd = -1
+        assert self._tmp is not None
         name = f"pack-{checksum.hex()}"
         idx_tmp = self._tmp.with_name(self._tmp.name + ".idx")
         _write_index(idx_tmp, self.entries.index(checksum))
@@ -281,12 +283,16 @@ class PackWriter:
             self._tmp = None
 
     # --- within ------------------------------------------------------------------------------------------
-    def _open(self) -> None:
-        self._tmp = self._folder / f"{TMP_PREFIX}{os.getpid()}_{id(self):x}"
-        self._fd = os.open(self._tmp, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        self._buffer += struct.pack(">4sII", b"PACK", 2, 0)
+    def _end(self) -> int:
+        """Where the next record begins."""
+        if not self._flushed and not self._buffer:
+            self._buffer += b"PACK\0\0\0\2\0\0\0\0"  # the count follows at the end
+        return self._flushed + len(self._buffer)
 
     def _flush(self) -> None:
+        if self._fd < 0:  # a small pack is written at once, when it is finished
+            self._tmp = self._folder / f"{TMP_PREFIX}{os.getpid()}_{id(self):x}"
+            self._fd = os.open(self._tmp, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o444)
         _pwrite(self._fd, self._buffer, self._flushed)
         self._flushed += len(self._buffer)
         self._buffer.clear()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 from rover_store.codec import codec
@@ -36,13 +37,17 @@ def roll_up(objects: Objects, lock: RepositoryLock, limit: int = LIMIT) -> int:
 
 def _full_tiers(packs: list[Pack], limit: int) -> list[list[Pack]]:
     tiers: dict[int, list[Pack]] = {}
-    if len(packs) < limit:
-        return []
-    for pack in packs:
+    for pack in _ours(packs) if len(packs) >= limit else ():
         size = os.path.getsize(pack.path)
-        if size < _LAST_TIER and not any(pack.path.with_suffix(suffix).exists() for suffix in _NOT_OURS):
+        if size < _LAST_TIER:
             tiers.setdefault(_tier(size), []).append(pack)
     return [sorted(tier, key=lambda p: p.name) for _, tier in sorted(tiers.items()) if len(tier) >= limit]
+
+
+def _ours(packs: list[Pack]) -> list[Pack]:
+    """Packs that no file beside them protects."""
+    beside = set(os.listdir(packs[0].path.parent)) if packs else set()
+    return [pack for pack in packs if not any(pack.name + suffix in beside for suffix in _NOT_OURS)]
 
 
 def _tier(size: int) -> int:
@@ -73,8 +78,7 @@ def rewrite(
     Only under the lock. Records are copied deflated; those of another git that are deltas are written whole.
     A kill at any moment leaves every object in some pack.
     """
-    old = list(objects.packs if packs is None else packs)
-    old = [pack for pack in old if not any(pack.path.with_suffix(s).exists() for s in _NOT_OURS)]
+    old = _ours(list(objects.packs if packs is None else packs))
     writer = PackWriter(objects.folder / "pack")
     try:
         for pack in old:
@@ -86,16 +90,21 @@ def rewrite(
         writer.abort()
     gone = [pack for pack in old if pack.name != kept]
     lock.write(*(f"pack {pack.name}" for pack in gone))
-    if gone:
-        (objects.folder / "pack" / "multi-pack-index").unlink(missing_ok=True)
-    for pack in gone:
-        # the index first: a pack without one is invisible, and the journal has its name
-        pack.path.with_suffix(".idx").unlink(missing_ok=True)
-        for suffix in _DERIVED:
-            pack.path.with_suffix(suffix).unlink(missing_ok=True)
-        pack.path.unlink(missing_ok=True)
+    _remove(gone)
     objects.refresh(force=True)
     return Rewritten(kept, count, len(gone))
+
+
+def _remove(packs: list[Pack]) -> None:
+    folder = packs[0].path.parent if packs else Path()
+    beside = set(os.listdir(folder)) if packs else set()
+    if "multi-pack-index" in beside:  # it names packs that go
+        (folder / "multi-pack-index").unlink(missing_ok=True)
+    for pack in packs:
+        # the index first: a pack without one is invisible, and the journal has its name
+        for suffix in (".idx", *_DERIVED, ".pack"):
+            if pack.name + suffix in beside:
+                Path(f"{folder}/{pack.name}{suffix}").unlink(missing_ok=True)
 
 
 def _copy_run(objects: Objects, pack: Pack, run: Run, wanted: Container[bytes] | None, writer: PackWriter) -> None:

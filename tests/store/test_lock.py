@@ -22,7 +22,7 @@ def test_unfinished_packs_are_removed(tmp_path: Path) -> None:
     store = new_store(tmp_path)
     add(store, "one")
     writer = PackWriter(store.git / "objects" / "pack")
-    writer.add(BLOB, b"left")
+    writer.add(BLOB, os.urandom(3 << 20))  # more than is held back until the end
     left = [p for p in (store.git / "objects" / "pack").iterdir() if p.name.startswith("tmp_pack_rover_")]
     assert len(left) == 1
     edit(store, "one", {"context/files/data.csv": b"2"})
