@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rover_store import ancestry
 from rover_store.blame_walk import Walk
 from rover_store.diffs.bounds import DEPTH, JSON_BYTES
-from rover_store.diffs.fields import ITEMS, RECORDS, field_name, keyed, parse, same
+from rover_store.diffs.fields import field_name, parse, same
+from rover_store.diffs.record_parts import ITEMS, RECORDS, keyed
 from rover_store.diffs.sequence import blocks
 from rover_store.errors import NotFound, UsageError
 from rover_store.names import COMPONENTS, package_path

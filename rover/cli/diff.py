@@ -15,7 +15,7 @@ from rover.cli.stores import open_store
 from rover_store.errors import UsageError
 
 if TYPE_CHECKING:
-    from rover.cli.diff_text import Look
+    from rover.cli.diff_look import Look
     from rover.ops.diff import Comparison
     from rover.ops.extract.box import Extractor
     from rover_store.diff import FileDiff
@@ -73,7 +73,7 @@ def command(
 
 
 def _look(columns: int, full: bool, side_by_side: bool, words: bool) -> Look:
-    from rover.cli.diff_text import Look
+    from rover.cli.diff_look import Look
 
     wrapped = bool(columns) or sys.stdout.isatty()
     columns = columns or width()

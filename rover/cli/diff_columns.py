@@ -12,7 +12,7 @@ from rover_store.diffs.sequence import blocks
 from rover_store.diffs.text import words
 
 if TYPE_CHECKING:
-    from rover.cli.diff_text import Look
+    from rover.cli.diff_look import Look
 
 
 def runs(hunk: Hunk) -> Iterator[tuple[list[str], list[str], list[str]]]:

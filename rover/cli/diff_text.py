@@ -2,48 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
-from typing import Any
+from collections.abc import Iterator
 
-from rover.cli.columns import Colours, cut, display_width, pad, shown, wrap
+from rover.cli.columns import cut, display_width, shown, wrap
+from rover.cli.diff_fields import field_lines
+from rover.cli.diff_look import MARK, STYLE, Look
+from rover.cli.diff_tables import table_lines
 from rover.cli.output import counted
-from rover_store.diffs.content import (
-    CellChange,
-    Content,
-    Counts,
-    FieldChange,
-    Hunk,
-    Image,
-    RowChange,
-    TableChange,
-    TextPart,
-)
-
-#: cells of a table beyond which it is told first how many there are by column
-MANY = 12
-MARK = {"added": "+", "removed": "-", "changed": "~", "reordered": "~"}
-STYLE = {"added": "new", "removed": "old", "changed": "note", "reordered": "note"}
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """How to render. `limit`: lines of one file before the rest is only counted; 0 for all."""
-
-    width: int = 80
-    limit: int = 60
-    side_by_side: bool = False
-    words: bool = False
-    #: whether lines of text go on below where they are wider; else they stay whole, for pipes
-    wrapped: bool = False
-    colours: Colours = field(default_factory=lambda: Colours(False))
-
-    def paint(self, text: str, style: str) -> str:
-        return self.colours.paint(text, style)
+from rover_store.diffs.content import Content, Counts, Hunk, Image, TextPart
 
 
 def summary(found: Content) -> str:
@@ -113,9 +79,9 @@ def _all(found: Content, look: Look, used: int) -> Iterator[str]:
         for i, line in enumerate(wrap(shown(note), width - 2)):
             yield look.paint(f"{'  ' if i else '! '}{line}", "note")
     yield from _images(found.old_image, found.new_image, look)
-    yield from _fields(found.fields, look, width)
+    yield from field_lines(found.fields, look, width)
     for table in found.tables:
-        yield from _table(table, look, width)
+        yield from table_lines(table, look, width)
     for part in found.parts:
         yield from _part(part, look, width)
     for member in found.members:
@@ -130,156 +96,6 @@ def _images(old: Image | None, new: Image | None, look: Look) -> Iterator[str]:
             mode = f", {image.mode}" if image.mode else ""
             text = f"{mark} {image.format} {image.width} x {image.height}{mode}, {size_of(image.size)}"
             yield look.paint(shown(f"{text}, sha256 {image.sha256[:12]}"), style)
-
-
-# --- fields ----------------------------------------------------------------------------------------------
-def _fields(found: Sequence[FieldChange], look: Look, width: int) -> Iterator[str]:
-    """Fields below the part of the record that they belong to."""
-    for (item, item_id), group in groupby(found, key=lambda f: (f.item, f.id)):
-        rows = list(group)
-        if not item:
-            yield from _rows([(f.path or "(value)", f) for f in rows], look, width)
-            continue
-        whole = [f for f in rows if not f.field]
-        if whole and whole[0].status in ("added", "removed"):
-            change = whole[0]
-            value = change.new if change.status == "added" else change.old
-            said = "" if isinstance(value, str) and value == item_id else f"  {_part_of(value, item_id)}"
-            head = f"{MARK[change.status]} {item} {shown(item_id)}{said}"
-            yield look.paint(cut(head, width), STYLE[change.status])
-            continue
-        yield look.paint(cut(f"{item} {shown(item_id)}", width), "head")
-        for line in _rows([(f.field or "(value)", f) for f in rows], look, width - 2):
-            yield f"  {line}"
-
-
-def _rows(rows: list[tuple[str, FieldChange]], look: Look, width: int) -> Iterator[str]:
-    names = [cut(shown(name), max(16, width // 2)) for name, _ in rows]
-    room = min(max(map(display_width, names)), 28)
-    for name, (_, f) in zip(names, rows, strict=True):
-        if f.status == "reordered":
-            order = cut(shown("other order: " + ", ".join(map(str, f.new))), width - room - 4)
-            yield f"~ {pad(name, room)}  {look.paint(order, 'note')}"
-            continue
-        sides = _ids(f.old, f.new) or [brief(v) for v in (f.old, f.new)]
-        if f.status != "changed":
-            text = sides[f.status == "added"]
-            yield look.paint(cut(f"{MARK[f.status]} {pad(name, room)}  {text}", width), STYLE[f.status])
-            continue
-        needed = sum(map(display_width, sides)) + len("~   -> ") + 1
-        if needed + display_width(name) <= width:
-            old, new = look.paint(sides[0], "old"), look.paint(sides[1], "new")
-            yield f"~ {pad(name, room) if needed + room <= width else name}  {old} -> {new}"
-            continue
-        yield f"~ {name}"
-        for mark, text, style in (("-", sides[0], "old"), ("+", sides[1], "new")):
-            for i, line in enumerate(_clipped(wrap(text, width - 6))):
-                yield look.paint(f"    {mark if not i else ' '} {line}", style)
-
-
-def _clipped(found: list[str], most: int = 6) -> list[str]:
-    return found if len(found) <= most else [*found[: most - 1], f"… ({len(found) - most + 1} more lines)"]
-
-
-_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-
-
-def _ids(old: Any, new: Any) -> list[str]:
-    """Two object ids or digests in short, where that still tells them apart."""
-    if all(isinstance(v, str) and _ID.fullmatch(v) for v in (old, new)) and old[:12] != new[:12]:
-        return [old[:12], new[:12]]
-    return []
-
-
-def _part_of(value: Any, item_id: str) -> str:
-    """A part of a record on one line, without what its id says already."""
-    if not isinstance(value, dict):
-        return brief(value)
-    if "statement" in value:  # a requirement: its words say most
-        rule = value.get("rule")
-        kind = f"{rule['kind']}: " if isinstance(rule, dict) and isinstance(rule.get("kind"), str) else ""
-        return shown(kind + str(value["statement"]))
-    known = {item_id, *item_id.split(" -> "), *item_id.split("/", 1)}
-    rest = {k: v for k, v in value.items() if not (isinstance(v, str) and v in known)}
-    short = {k: v[:12] if isinstance(v, str) and _ID.fullmatch(v) else v for k, v in rest.items()}
-    return ", ".join(f"{shown(k)} {brief(v)}" for k, v in short.items())
-
-
-def brief(value: Any) -> str:
-    """A JSON value on one line."""
-    text = value if isinstance(value, str) and value.startswith("{") else json.dumps(value, ensure_ascii=False)
-    return shown(text)
-
-
-# --- tables ----------------------------------------------------------------------------------------------
-def _table(table: TableChange, look: Look, width: int) -> Iterator[str]:
-    indent = ""
-    if table.name:
-        was = f", was {table.old_name}" if table.old_name else ""
-        by = f" (by {', '.join(table.key)})" if table.key else ""
-        sign = f"{MARK[table.status]} " if table.status != "changed" else ""
-        style = STYLE[table.status] if table.status != "changed" else "head"
-        sizes = f", {table.old_rows or table.new_rows} rows" if table.status != "changed" else ""
-        called = table.name if table.name.startswith("anchor ") else f"sheet {table.name}"
-        yield look.paint(cut(shown(f"{sign}{called}{was}{by}{sizes}"), width), style)
-        indent, width = "  ", width - 2
-    if table.status != "changed":
-        if table.header:
-            yield indent + cut(shown("columns: " + ", ".join(table.header)), width)
-        return
-    columns = table.columns
-    for name in columns.removed:
-        yield indent + look.paint(cut(f"- column {shown(name)}", width), "old")
-    for name in columns.added:
-        yield indent + look.paint(cut(f"+ column {shown(name)}", width), "new")
-    for old, new in columns.renamed:
-        yield indent + look.paint(cut(f"~ column {shown(old)} -> {shown(new)}", width), "note")
-    if columns.reordered:
-        yield indent + look.paint(cut("~ other order of columns: " + shown(", ".join(table.header)), width), "note")
-    if table.rows_reordered:
-        yield indent + look.paint("~ other order of rows", "note")
-    by_column = Counter(c.column for c in table.cells)
-    if len(table.cells) > MANY and len(by_column) > 1 and len(table.cells) == table.counts[0]:
-        said = ", ".join(f"{n} in {shown(name)}" for name, n in by_column.most_common())
-        yield indent + look.paint(cut(f"! {said}", width), "note")
-    for line in _cells(table.cells, bool(table.key), look, width):
-        yield indent + line
-    for rows, mark, style in ((table.rows_removed, "-", "old"), (table.rows_added, "+", "new")):
-        for line in _whole_rows(rows, mark, bool(table.key), width):
-            yield indent + look.paint(line, style)
-    if table.omitted:
-        yield indent + look.paint(f"… {table.omitted:,} more cells and rows", "note")
-
-
-def _cells(cells: Sequence[CellChange], keyed: bool, look: Look, width: int) -> Iterator[str]:
-    """One line a cell in three columns: row, column, old -> new."""
-    if not cells:
-        return
-    rows = [shown(c.row if keyed else f"row {c.row}") for c in cells]
-    names = [shown(c.column) for c in cells]
-    first = min(max(map(display_width, rows)), max(8, width // 4))
-    second = min(max(map(display_width, names)), max(8, width // 4))
-    before = ""
-    for cell, row, name in zip(cells, rows, names, strict=True):
-        head = "" if row == before else row  # a row with several cells is named once
-        before = row
-        room = width - first - second - 10
-        old, new = _cell(cell.old, cell.old_formula), _cell(cell.new, cell.new_formula)
-        if display_width(old) + display_width(new) > room:
-            old, new = cut(old, max(6, room // 2)), cut(new, max(6, room - min(display_width(old), room // 2)))
-        change = f"{look.paint(old, 'old')} -> {look.paint(new, 'new')}"
-        yield f"~ {pad(cut(head, first), first)}  {pad(cut(name, second), second)}  {change}"
-
-
-def _cell(value: str, formula: str) -> str:
-    said = shown(value) if value else "(empty)"
-    return f"{shown(formula)} = {said}" if formula and value else shown(formula) or said
-
-
-def _whole_rows(rows: Sequence[RowChange], mark: str, keyed: bool, width: int) -> Iterator[str]:
-    for row in rows:
-        head = "" if keyed else f"row {row.number}: "
-        yield cut(f"{mark} {head}{shown(' | '.join(row.cells))}", width)
 
 
 # --- text ------------------------------------------------------------------------------------------------

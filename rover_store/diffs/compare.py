@@ -9,6 +9,7 @@ from rover_store.diffs import documents, fields, text
 from rover_store.diffs.anchors import anchor_tables
 from rover_store.diffs.bounds import EXTRACT_BYTES, JSON_BYTES, TABLE_BYTES, TEXT_BYTES
 from rover_store.diffs.content import Content, Counts, Extract, TableChange
+from rover_store.diffs.record_parts import RECORDS
 from rover_store.diffs.tables import compare_tables, one_table, read_delimited
 from rover_store.diffs.text import Text, compare_text, decode, first_difference
 from rover_store.diffs.writing import json_writing, table_writing
@@ -76,7 +77,7 @@ def _lines(old: Text | None, new: Text | None, sizes: Sizes, context: int, note:
 
 
 def _json(path: str, old: Text | None, new: Text | None, sizes: Sizes) -> Content | str:
-    kind = fields.RECORDS.get(path, "")
+    kind = RECORDS.get(path, "")
     values = []
     for side, label in ((old, "old"), (new, "new")):
         try:

@@ -6,62 +6,15 @@ Records of a package are known by their place: their parts (a requirement, a cri
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 from rover_store.diffs.bounds import CHARACTERS, DEPTH, LISTED, MEMBERS
 from rover_store.diffs.content import FieldChange
+from rover_store.diffs.record_parts import ITEMS, Item, keyed
 from rover_store.diffs.sequence import blocks
 from rover_store.diffs.text import first_difference
 
-#: place in a package or resource -> kind of record
-RECORDS = {
-    "package.json": "package",
-    "context/context.json": "context",
-    "task/task.json": "task",
-    "task/contract.json": "contract",
-    "harness/harness.json": "harness",
-    "verifier/verifier.json": "verifier",
-    "verifier/anchors.json": "anchors",
-    "verifier/cases/cases.json": "cases",
-    "verifier/reference/reference.json": "reference",
-    "resource.json": "resource",
-    "case.json": "repair",
-}
-
-
-class _Item(NamedTuple):
-    """What the members of a list are called, and the fields that name one. None: the member names itself."""
-
-    name: str
-    key: tuple[str, ...] = ()
-
-
-#: (kind of record, field) -> members of the list there
-ITEMS = {
-    ("context", "files"): _Item("file", ("path",)),
-    ("context", "resources"): _Item("resource", ("kind", "name")),
-    ("context", "capabilities"): _Item("capability"),
-    ("contract", "requirements"): _Item("requirement", ("id",)),
-    ("contract", "deliverables"): _Item("deliverable", ("id",)),
-    ("contract", "givens"): _Item("given", ("name",)),
-    ("harness", "tools"): _Item("tool"),
-    ("verifier", "criteria"): _Item("criterion", ("id",)),
-    ("anchors", "anchors"): _Item("anchor", ("id",)),
-    ("cases", "negatives"): _Item("negative", ("id",)),
-    ("cases", "alternatives"): _Item("alternative", ("id",)),
-    ("cases", "states"): _Item("state"),
-    ("reference", "changes"): _Item("change", ("path",)),
-    ("package", "edges"): _Item("edge", ("source", "target")),
-    ("package", "provenance.sources"): _Item("source", ("path",)),
-    ("resource", "sources"): _Item("source", ("path",)),
-    ("repair", "proposals"): _Item("proposal", ("component", "tree")),
-    ("repair", "candidates"): _Item("candidate", ("mask",)),
-}
-#: what names a member of any other list
-_KEYS = ("id", "name", "path", "key")
-#: defaults of the fields that name a member, where a record leaves them out
-_DEFAULTS = {"kind": "files"}
 _ABSENT: Any = object()
 
 
@@ -154,7 +107,7 @@ class _Walk:
             self.sequence(old, new, path, place, depth)
 
     def keyed(
-        self, old: dict[str, Any], new: dict[str, Any], path: str, place: str, known: _Item | None, depth: int
+        self, old: dict[str, Any], new: dict[str, Any], path: str, place: str, known: Item | None, depth: int
     ) -> None:
         for name in [*old, *(n for n in new if n not in old)]:
             inner = f"{path}[{name}]"
@@ -199,29 +152,6 @@ class _Walk:
                 start = max(0, first_difference(old, new) - 40)
             before, after = (None if v is _ABSENT else shortened(v, start) for v in (old, new))
             self.found.append(FieldChange(path, status, before, after, name, item_id, field))
-
-
-def keyed(rows: Sequence[Any], known: _Item | None) -> dict[str, Any] | None:
-    """Members by their key in the order of the list; None where they have no key or share one."""
-    if known is not None and not known.key:
-        return {r: r for r in rows} if all(isinstance(r, str) for r in rows) and len(set(rows)) == len(rows) else None
-    if not all(isinstance(r, dict) for r in rows):
-        return None
-    choices: Iterable[tuple[str, ...]] = (known.key,) if known is not None else ((k,) for k in _KEYS)
-    for fields in choices:
-        names = [_key(r, fields) for r in rows]
-        if None not in names and len(set(names)) == len(names):
-            return {str(n): r for n, r in zip(names, rows, strict=True)}
-    return None
-
-
-def _key(row: dict[str, Any], fields: tuple[str, ...]) -> str | None:
-    values = [row.get(f, _DEFAULTS.get(f)) for f in fields]
-    if not all(isinstance(v, str) or (type(v) is int) for v in values):
-        return None
-    if fields == ("source", "target"):
-        return " -> ".join(map(str, values))
-    return "/".join(map(str, values))
 
 
 def field_name(name: str) -> str:
