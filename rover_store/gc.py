@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 GRACE = 14 * 86400
 REACHED, YOUNG, WRITTEN = 1, 2, 4
+_NOTHING = bytes(not mark & (REACHED | YOUNG) for mark in range(256))
 Tick = Callable[[str, int, int], None]
 
 
@@ -106,7 +107,8 @@ def gc(
             inventory.close()
         if not dry_run:
             store.objects.refresh(force=True)
-            store.evidence.objects.refresh(force=True)
+            if store.has_evidence_open:
+                store.evidence.objects.refresh(force=True)
     if not dry_run and any(kind.kind == "commit" for part in plans for kind in part.gone):
         store.reindex()
     return GcReport(tuple(plans), dry_run, forgotten)
@@ -148,7 +150,7 @@ def _young(inventory: Inventory, since: float) -> Iterator[int]:
     for repository in inventory.repositories:
         for pack in repository.packs:
             if os.stat(pack.path).st_mtime > since:
-                yield from (inventory.number(pack.name_at(i)) for i in range(pack.count))
+                yield from inventory.numbers(pack)
         for name in repository.loose:
             if os.stat(loose_path(repository.git, name)).st_mtime > since:
                 yield inventory.of(name)
@@ -158,34 +160,35 @@ def plan(inventory: Inventory, repository: Repository) -> Collected:
     """What a collection of one repository does."""
     gone: dict[int, list[int]] = {}
     reached = young = size = 0
-    seen: set[int] = set()
+    marks, kinds, seen = inventory.marks, inventory.kinds, set[int]()
 
-    def count(number: int, taken: int) -> None:
-        nonlocal reached, young
-        mark = inventory.marks[number]
-        if mark & REACHED:
-            reached += 1
-        elif mark & YOUNG:
-            young += 1
-        else:
-            if number not in seen:
-                gone.setdefault(inventory.kinds[number], [0, 0])[0] += 1
-                seen.add(number)
-            gone[inventory.kinds[number]][1] += taken
+    def drop(number: int, taken: int) -> None:
+        row = gone.setdefault(kinds[number], [0, 0])
+        row[0] += number not in seen
+        row[1] += taken
+        seen.add(number)
 
     for pack in repository.packs:
-        size += pack.size + pack.index.stat().st_size
-        for number, length in pack.sizes():
-            count(inventory.number(pack.name_at(number)), length)
+        size += pack.size + os.stat(pack.index).st_size
+        numbers = inventory.numbers(pack)
+        found = bytes(map(marks.__getitem__, numbers))
+        reached += sum(mark & REACHED for mark in found)
+        young += sum(mark & (REACHED | YOUNG) == YOUNG for mark in found)
+        if found.translate(_NOTHING).count(1):
+            for i, length in pack.sizes():
+                if not found[i] & (REACHED | YOUNG):
+                    drop(numbers[i], length)
     stay = 0
     for name in repository.loose:
         taken = loose_path(repository.git, name).stat().st_size
         size += taken
-        count(inventory.of(name), taken)
-        stay += inventory.marks[inventory.of(name)] & (REACHED | YOUNG) == YOUNG
-    kinds = tuple(Kind(KIND_NAME[k], n, s) for k, (n, s) in sorted(gone.items()))
+        mark = marks[inventory.of(name)] & (REACHED | YOUNG)
+        reached, young, stay = reached + (mark & REACHED), young + (mark == YOUNG), stay + (mark == YOUNG)
+        if not mark:
+            drop(inventory.of(name), taken)
+    parts = tuple(Kind(KIND_NAME[k], n, s) for k, (n, s) in sorted(gone.items()))
     packs = min(len(repository.packs), 1 + sum(1 for p in repository.packs if p.size >= 1 << 30))
     return Collected(
-        repository.name, reached, young, kinds, len(repository.packs), packs,
-        len(repository.loose), stay, size, size - sum(k.size for k in kinds),
+        repository.name, reached, young, parts, len(repository.packs), packs,
+        len(repository.loose), stay, size, size - sum(k.size for k in parts),
     )  # fmt: skip

@@ -62,17 +62,15 @@ class _Rewrite:
     def _mark(self, object_hex: str) -> int:
         return self.marks[self.inventory.of(object_hex)]
 
-    def _numbers(self, pack: PackFile) -> list[int]:
-        return [self.inventory.number(pack.name_at(i)) for i in range(pack.count)]
-
     def _sources(self) -> list[PackFile]:
         """Packs that are written again. What the others hold counts as written."""
         small, whole = [], []
+        names = set(os.listdir(self.folder))
         for pack in self.repository.packs:
-            if pack.path.with_suffix(".keep").exists() or pack.path.with_suffix(".promisor").exists():
+            if f"{pack.name}.keep" in names or f"{pack.name}.promisor" in names:
                 self._written(pack)
                 continue
-            marks = [self.marks[n] & (REACHED | YOUNG) for n in self._numbers(pack)]
+            marks = [self.marks[n] & (REACHED | YOUNG) for n in self.inventory.numbers(pack)]
             if marks and all(m & REACHED for m in marks):
                 whole.append(pack)
             elif marks and all(m == YOUNG for m in marks) and pack.path.stat().st_mtime > self.since:
@@ -89,7 +87,7 @@ class _Rewrite:
         return sorted([*rest, *small], key=lambda p: (p.path.stat().st_mtime, p.name))
 
     def _written(self, pack: PackFile) -> None:
-        for number in self._numbers(pack):
+        for number in self.inventory.numbers(pack):
             self.marks[number] |= WRITTEN
 
     def _has_deltas(self, pack: PackFile) -> bool:
@@ -127,16 +125,18 @@ class _Rewrite:
 
     def _copy(self, pack: PackFile, writer: PackWriter, bit: int) -> None:
         """Copy the records of a pack that have a mark and were not written yet."""
-        inventory, marks = self.inventory, self.marks
+        inventory, marks, numbers = self.inventory, self.marks, self.inventory.numbers(pack)
+        if not any(marks[n] & bit and not marks[n] & WRITTEN for n in numbers):
+            return
 
         def asked(i: int) -> bool:
-            mark = marks[inventory.number(pack.name_at(i))]
+            mark = marks[numbers[i]]
             return bool(mark & bit) and not mark & WRITTEN
 
         deltas = Deltas(pack, inventory.base)
         for i, start, stop, record in pack.raw(asked):
             name = pack.name_at(i)
-            marks[inventory.number(name)] |= WRITTEN
+            marks[numbers[i]] |= WRITTEN
             if header(record[:32] if record is not None else pack.read_at(start, 32), 0)[0] not in KIND_NAME:
                 writer.add(*deltas.read(start), name.hex())
             elif record is None:
@@ -157,12 +157,12 @@ class _Rewrite:
         self.lock.write(*(f"pack {pack.name}" for pack in gone))
         if gone:
             (self.folder / "multi-pack-index").unlink(missing_ok=True)
+        names = set(os.listdir(self.folder))
         for pack in gone:
             # the index first: a pack without one is invisible, and the journal has its name
-            pack.index.unlink(missing_ok=True)
-            for suffix in _SIDE_FILES:
-                pack.path.with_suffix(suffix).unlink(missing_ok=True)
-            pack.path.unlink(missing_ok=True)
+            for suffix in (".idx", *_SIDE_FILES, ".pack"):
+                if pack.name + suffix in names:
+                    (self.folder / f"{pack.name}{suffix}").unlink(missing_ok=True)
         fsync_folder(self.folder)
         self.lock.clear()
 

@@ -21,6 +21,8 @@ from rover_store.packs import BLOB, COMMIT, KIND_CODE, TAG, TREE
 _ENTRY = re.compile(rb"([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)
 _HEAD = re.compile(rb"(tree|parent) ([0-9a-f]{40})$", re.MULTILINE)
 _OBJECT = re.compile(rb"^object ([0-9a-f]{40})\ntype ([a-z]+)\n")
+#: so many ids are sorted at once, more of them by their first byte
+_FEW = 200_000
 _LOOSE = re.compile(r"[0-9a-f]{38}")
 #: modes of tree entries that are folders, and of submodules, whose commits lie elsewhere
 _FOLDER, _SUBMODULE = (b"40000", b"040000"), b"160000"
@@ -126,6 +128,7 @@ class Inventory:
         self.missing: dict[int, Links] = {}
         #: whether a tree was seen that not every file system can hold, or that holds more than files
         self.hostile = False
+        self._numbers: dict[Path, array[int]] = {}
         for n, repository in enumerate(self.repositories):
             self._place(repository, 1 << min(n, 7))
 
@@ -156,6 +159,10 @@ class Inventory:
         except ValueError:
             return -1
         return self.number(name) if len(name) == 20 else -1
+
+    def numbers(self, pack: PackFile) -> array[int]:
+        """Numbers of a pack's objects, in the order of its index."""
+        return self._numbers[pack.path]
 
     def name(self, number: int) -> str:
         return self.ids[20 * number : 20 * number + 20].hex()
@@ -214,8 +221,9 @@ class Inventory:
             self.stored, self.whole = (array("Q", bytes(8 * self.count)) for _ in range(2))
         for repository in self.repositories:
             for pack in repository.packs:
+                numbers = self.numbers(pack)
                 for item in pack.items(self.base, blobs=False):
-                    number = self.number(pack.name_at(item.number))
+                    number = numbers[item.number]
                     if sizes:
                         self.stored[number], self.whole[number] = item.stored, item.size
                     if item.error:
@@ -275,13 +283,15 @@ class Inventory:
 
     def _place(self, repository: Repository, bit: int) -> None:
         places, number = self.places, self.number
-        whole = len(self.repositories) == 1 and len(repository.packs) == 1 and not repository.loose
-        if whole:
-            self.places = bytearray([bit]) * self.count
-            return
         for pack in repository.packs:
-            for i in range(pack.count):
-                places[number(pack.name_at(i))] |= bit
+            if pack.count == self.count:  # it holds all there is, in the same order
+                self._numbers[pack.path] = array("I", range(self.count))
+            else:
+                ids = pack.ids()
+                found = [number(ids[at : at + 20]) for at in range(0, len(ids), 20)]
+                self._numbers[pack.path] = array("I", found)
+            for n in self._numbers[pack.path]:
+                places[n] |= bit
         for object_hex in repository.loose:
             places[self.of(object_hex)] |= bit
 
@@ -366,6 +376,12 @@ def _sorted_ids(repositories: Sequence[Repository]) -> bytes:
         for object_hex in repository.loose:
             loose.setdefault(int(object_hex[:2], 16), []).append(bytes.fromhex(object_hex))
     packs = [pack for repository in repositories for pack in repository.packs]
+    if sum(pack.count for pack in packs) < _FEW and len(packs) > 1:
+        names = {name for few in loose.values() for name in few}
+        for pack in packs:
+            ids = pack.ids()
+            names.update([ids[i : i + 20] for i in range(0, len(ids), 20)])
+        return b"".join(sorted(names))
     out = bytearray()
     for first in range(256):
         names = set(loose.get(first, ()))

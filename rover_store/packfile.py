@@ -14,7 +14,6 @@ import struct
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -68,7 +67,7 @@ class PackFile:
             raise StoreError(f"{self.index.name}: not a version 2 pack index")
         self.fanout = (0, *struct.unpack(">256I", self._idx[8:1032]))
         self.count = self.fanout[256]
-        if any(a > b for a, b in pairwise(self.fanout)):
+        if list(self.fanout) != sorted(self.fanout):
             raise StoreError(f"{self.index.name}: its table of first bytes is not in order")
         if len(self._idx) < 1032 + self.count * 28 + 40:
             raise StoreError(f"{self.index.name}: the pack index is cut short")
@@ -85,6 +84,10 @@ class PackFile:
     def block(self, first: int) -> bytes:
         """Ids that begin with a byte, one behind the other."""
         return self._idx[1032 + 20 * self.fanout[first] : 1032 + 20 * self.fanout[first + 1]]
+
+    def ids(self) -> bytes:
+        """All ids, one behind the other, in order."""
+        return self._idx[1032 : self._crcs]
 
     def name_at(self, number: int) -> bytes:
         at = 1032 + 20 * number
@@ -167,7 +170,7 @@ class PackFile:
                 yield number, start, stop, None
                 continue
             if start < base or stop > base + len(window):
-                window, base = os.pread(self._fd, max(WINDOW, stop - start), start), start
+                window, base = os.pread(self._fd, max(min(WINDOW, self.size - start), stop - start), start), start
             yield number, start, stop, window[start - base : stop - base]
 
     def items(self, base: Base, *, blobs: bool = True) -> Iterator[Item]:

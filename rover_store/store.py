@@ -333,6 +333,11 @@ class Store(Operations):
             return self._evidence
 
     @property
+    def has_evidence_open(self) -> bool:
+        """Whether `evidence` was used; asking it loads the records."""
+        return self._evidence is not None
+
+    @property
     def sealed(self) -> Sealed:
         """The door that only appends."""
         from rover_store.sealed import Sealed
