@@ -173,6 +173,7 @@ class _Batch:
     def __init__(self, evidence: Evidence) -> None:
         self._objects = evidence.objects
         self.head = evidence.refs.get(EVIDENCE)
+        self._objects.up_to_date()
         self._refs = evidence.refs
         self._root = evidence.root()
         self.writer = PackWriter(evidence.git / "objects" / "pack")

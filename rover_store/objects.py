@@ -209,6 +209,11 @@ class Objects:
                 self._loose_folders, self._recent = None, {}
             return changed
 
+    def up_to_date(self) -> None:
+        """Look again, here and in the alternates: what a writer does under its lock, before it trusts what it knows."""
+        for one in (self, *self.alternates):
+            one.refresh()
+
     def wrote(self, writer: PackWriter) -> None:
         """Look for the pack that a writer of this process has just made visible; what it wrote last is read next."""
         self.refresh(force=True)

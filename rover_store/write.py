@@ -41,12 +41,15 @@ class Transaction:
         self._head: str | None = None
         self._details: dict[str, Any] = {}
         self._noticing = False
+        if store.lock.held:
+            store.objects.up_to_date()
 
     def __enter__(self) -> Transaction:
         self.store.lock.__enter__()
         try:
             if self.store.writing:
                 raise StoreError("a write is already open in this process; finish it first")
+            self.store.objects.up_to_date()
             self.store.writing = True
         except BaseException:
             self.store.lock.__exit__()

@@ -223,3 +223,23 @@ def test_a_kill_at_any_step_loses_nothing(tmp_path: Path) -> None:
             assert not any(f.startswith("tmp_") for f in os.listdir(store.git / "objects" / "pack"))
         git(store.git, "fsck", "--full", "--strict")
     assert step > 10
+
+
+def test_what_another_process_collected_is_written_again(tmp_path: Path) -> None:
+    """A writer that has seen an object must not take it for there when a collection has removed it since."""
+    ours = new_store(tmp_path)
+    add(ours, "one")
+    tree = ours.put_files({"files/f": b"soon gone", "resource.json": b"{}"})
+    blob = ours.objects.read_tree(tree)["files/f"].id
+    assert ours.objects.exists(blob)
+    theirs = Store.open(tmp_path)
+    gone = {bytes.fromhex(name) for name in (blob, tree)}
+    with theirs.lock:
+        keep = {name for pack in theirs.objects.packs for name in pack.names()} - gone
+        rewrite(theirs.objects, theirs.lock, keep)
+        theirs.lock.clear()
+    with ours.write("x") as tx:
+        tx.set_resource("files/f", tx.tree({"files/f": b"soon gone", "resource.json": b"{}"}))
+        tx.commit("x")
+    assert Objects(ours.git).read(blob) == b"soon gone"
+    git(ours.git, "fsck", "--full", "--strict")
