@@ -184,7 +184,7 @@ def rollout_row(rollout: str, data: bytes) -> Row:
         rollout, word(said.get("package")), *(word(key.get(k)) for k in ("context", "task", "harness", "policy")),
         whole(key.get("seed")), word(key.get("runtime")), word(said.get("end") or "completed"),
         word(said.get("error")), len(said.get("turns") or ()), whole(usage.get("prompt_tokens")) or 0,
-        whole(usage.get("completion_tokens")) or 0,
+        whole(usage.get("completion_tokens")) or 0, said.get("pruned") is not None,
     )  # fmt: skip
 
 

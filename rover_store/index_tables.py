@@ -1,7 +1,7 @@
 """The index's tables as SQL text, so that reading starts without SQLModel. `schema` defines them; a test compares."""
 
 #: raised when a table changes: an index of another version is rebuilt
-VERSION = "4"
+VERSION = "5"
 
 TABLES = """
 CREATE TABLE meta ( "key" VARCHAR NOT NULL, value VARCHAR NOT NULL, PRIMARY KEY ("key") );
@@ -27,7 +27,7 @@ CREATE TABLE edge ( source VARCHAR NOT NULL, target VARCHAR NOT NULL, version VA
 CREATE TABLE rollout ( id VARCHAR NOT NULL, package VARCHAR NOT NULL, context VARCHAR NOT NULL, task VARCHAR NOT
   NULL, harness VARCHAR NOT NULL, policy VARCHAR NOT NULL, seed BIGINT, runtime VARCHAR NOT NULL, ended VARCHAR NOT
   NULL, error VARCHAR NOT NULL, turns INTEGER NOT NULL, prompt_tokens BIGINT NOT NULL, completion_tokens BIGINT NOT
-  NULL, PRIMARY KEY (id) ) WITHOUT ROWID;
+  NULL, pruned BOOLEAN NOT NULL, PRIMARY KEY (id) ) WITHOUT ROWID;
 CREATE TABLE verdict ( rollout VARCHAR NOT NULL, verifier VARCHAR NOT NULL, outcome VARCHAR NOT NULL, score FLOAT,
   gate INTEGER, reason VARCHAR NOT NULL, PRIMARY KEY (rollout, verifier) ) WITHOUT ROWID;
 CREATE TABLE score ( rollout VARCHAR NOT NULL, verifier VARCHAR NOT NULL, position INTEGER NOT NULL, criterion

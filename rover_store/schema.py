@@ -161,6 +161,7 @@ class Rollout(SQLModel, table=True):
     turns: int
     prompt_tokens: int = Field(sa_type=BigInteger)
     completion_tokens: int = Field(sa_type=BigInteger)
+    pruned: bool
 
 
 class Verdict(SQLModel, table=True):

@@ -11,7 +11,7 @@ import typer
 
 from rover.cli.output import Json, note, now, plain, print_jsonl, table, utc, width
 from rover.cli.show import component_letters
-from rover.cli.stores import open_store
+from rover.cli.stores import IN_MEMORY, open_store
 from rover_store.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def command(
     else:
         _table(entries)
     if store.index.in_memory:
-        note("the index cannot be written here, and was built for this command alone")
+        note(IN_MEMORY)
 
 
 def _table(entries: Iterator[LogEntry]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from rover.cli.output import Json, counted, note, print_json
-from rover.cli.stores import open_store
+from rover.cli.stores import IN_MEMORY, open_store
 
 
 def command(
@@ -24,7 +24,7 @@ def command(
         store.reindex()
         said["packages"] = len(store.packages())
     if store.index.in_memory:
-        note("the index cannot be written here; it was built for this command alone")
+        note(IN_MEMORY)
     if to or store.config.database:
         from rover_store.mirror import sync
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rover.cli.output import Json, note, plain, print_json, print_jsonl, table, width
-from rover.cli.stores import open_store
+from rover.cli.stores import IN_MEMORY, open_store
 from rover_store.errors import UsageError
 
 if TYPE_CHECKING:
@@ -50,14 +50,15 @@ def command(
     text = _query(query, file)
     if file is not None and query:
         values = [query, *(values or [])]
+    store, given = open_store(), _given(values or [], param)
     if database:
         from rover_store.mirror import ask as ask_database
 
-        found = ask_database(open_store(), text, _given(values or [], param), timeout=timeout or None)
+        found = ask_database(store, text, given, timeout=timeout or None)
     else:
         from rover_store.sql import ask
 
-        found = ask(open_store(), text, _given(values or [], param), timeout=timeout or None)
+        found = ask(store, text, given, timeout=timeout or None)
     if as_csv:
         _csv(found, limit)
     elif as_json:
@@ -65,6 +66,8 @@ def command(
         print_jsonl(dict(zip(names, map(_json, row), strict=True)) for row in _most(found, limit))
     else:
         _table(found, limit)
+    if store.index.in_memory:
+        note(IN_MEMORY)
 
 
 def _query(query: str, file: Path | None) -> str:

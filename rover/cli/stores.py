@@ -10,6 +10,9 @@ from rover.cli.output import now
 if TYPE_CHECKING:
     from rover_store.store import Store
 
+#: what a command says whose index could be kept nowhere
+IN_MEMORY = "the index cannot be written here, and was built for this command alone"
+
 
 def open_store() -> Store:
     """The store of this call."""

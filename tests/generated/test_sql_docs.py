@@ -62,7 +62,7 @@ def test_the_views_are_unchanged() -> None:
         "operations": "number operation_id time date command",
         "moves": "number ref old new",
         "rollouts": "rollout_id package family policy seed context task harness runtime ended error turns prompt_tokens"
-        " completion_tokens present",
+        " completion_tokens pruned present",
         "verdicts": "rollout_id package family policy seed verifier outcome score gate reason present",
         "scores": "rollout_id verifier package policy criterion requirement score weight critical status reason",
     }

@@ -10,9 +10,11 @@ from store_samples import add, edit, new_store
 
 from rover_store import sql
 from rover_store.errors import UsageError
+from rover_store.evidence import rollout_id
 from rover_store.index_views import VIEWS
-from rover_store.records import SealedAudit
+from rover_store.records import Budget, RolloutKey, Score, SealedAudit, Trajectory, Verdict
 from rover_store.store import Store
+from rover_store.trees import EMPTY_TREE
 
 EVERYTHING = "SELECT * FROM commits", "SELECT * FROM packages", "SELECT * FROM dependencies", "SELECT * FROM operations"
 
@@ -132,6 +134,32 @@ def test_sealed_audits_are_not_in_it(store: Store) -> None:
         assert "sealed" not in str(_rows(store, f"SELECT * FROM {view}"))
     store.index.ask(lambda db: db.execute("SELECT 1").fetchall())
     assert all(b"secret answer" not in file.read_bytes() for file in store.folder.glob("index.db*"))
+
+
+def test_rollouts_verdicts_and_scores(store: Store) -> None:
+    now = store.package("one").components
+    versions = {c: now[c] for c in ("context", "task", "harness")}
+    kept, thin = (
+        Trajectory(
+            key=RolloutKey(**versions, policy=policy, seed=2**70, budget=Budget(), runtime="r"), package="one",
+            start=EMPTY_TREE, pruned=EMPTY_TREE if policy == "thin" else None,
+        )
+        for policy in ("kept", "thin")
+    )  # fmt: skip
+    score = Score(criterion="c", requirement="r", score=0.25, weight=2, critical=True, reason="a quarter")
+    verdict = Verdict(rollout=rollout_id(kept), verifier=now["verifier"], outcome="failed", score=0.25, scores=(score,))
+    store.evidence.put([(kept, {}), (thin, {})], [verdict])
+    rollouts = "SELECT policy, seed, pruned, present FROM rollouts ORDER BY 1"
+    assert _rows(store, rollouts) == [("kept", None, 0, 1), ("thin", None, 1, 1)]  # no database holds such a seed
+    assert _rows(store, "SELECT package, policy, outcome, score, present FROM verdicts") == [
+        ("one", "kept", "failed", 0.25, 1)
+    ]
+    assert _rows(store, "SELECT criterion, score, weight, critical, reason FROM scores") == [
+        ("c", 0.25, 2.0, 1, "a quarter")
+    ]
+    edit(store, "one", {"verifier/checks/main.py": b"def ok(ev):\n    return 0.0\n"})
+    assert _rows(store, "SELECT present FROM verdicts") == [(0,)]
+    assert _rows(store, rollouts)[0] == ("kept", None, 0, 1)
 
 
 def test_branches_tags_and_operations_follow(store: Store) -> None:
