@@ -32,7 +32,7 @@ from rover_store.packs import COMMIT, TREE
 from rover_store.refs import HEADS
 from rover_store.remotes import Place, Remote
 from rover_store.store import Store
-from rover_store.transfer import TRACKING, Transferred, Update, behind, refs_of
+from rover_store.transfer import TRACKING, Transferred, Update, accepted, refs_of
 from rover_store.trees import FOLDER, TreeItem
 
 if TYPE_CHECKING:
@@ -83,9 +83,7 @@ def push_part(store: Store, remote: Remote, where: Place, branch: str, *, comman
         old = whole.refs.get(HEADS + branch)
         new = _replay(store, whole, branch, fresh, command)
         if where.kind != "rover":
-            rows = wire.push(whole.git, where, [f"{new}:{HEADS}{branch}"])
-            if any(flag == "!" for flag, _, _ in rows):
-                raise behind(branch, where)
+            accepted(wire.push(whole.git, where, [f"{new}:{HEADS}{branch}"]), branch, where)
         with store.write(command) as tx:
             part = _Part(whole.objects, tx, remote.packages, _known(store, remote.name))
             back = part.rewrite(new)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 #: what stands for the name of a place that was given by its URL
 UNNAMED = "fetched"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SCP = re.compile(r"(?:[A-Za-z0-9._~-]+@)?(?!-)[A-Za-z0-9._-]+:(?!//).+")
 _SCHEMES = frozenset({"https", "http", "ssh", "git", "git+ssh", "ssh+git"})
@@ -56,7 +57,7 @@ def without_secrets(text: str) -> str:
 
 def place(text: str) -> Place:
     """What a URL or path names. UsageError for what is neither, or what would run a program."""
-    if not text or text.startswith("-") or re.search(r"[\x00-\x1f\x7f]", text):
+    if not text or text.startswith("-") or _CONTROL.search(text):
         raise UsageError(f"{text!r} is not a place to clone from or push to")
     if re.match(r"[A-Za-z0-9+.-]*::", text):
         raise UsageError(f"{without_secrets(text)!r}: a URL that runs a program is refused")
@@ -77,6 +78,8 @@ def add(store: Store, name: str, url: str, packages: tuple[str, ...] = ()) -> Re
     """Remember a place by a name."""
     if not _NAME.fullmatch(name) or name.endswith(".lock") or ".." in name:
         raise UsageError(f"{name!r} is not a name that a remote can have")
+    if any(not pattern or _CONTROL.search(pattern) for pattern in packages):
+        raise UsageError(f"{next(p for p in packages if not p or _CONTROL.search(p))!r} is no glob on package names")
     found = place(url)
     kept = found.url if found.git is None else str(_project(found))
     with store.lock:

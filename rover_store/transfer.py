@@ -27,8 +27,12 @@ if TYPE_CHECKING:
     from rover_store.merge import MergeResult
     from rover_store.write import Transaction
 
+#: what git says of a push that came second: it saw so before, or the server's ref moved under it
+_FIRST = ("non-fast-forward", "fetch first", "stale info", "failed to update ref", "cannot lock ref", "incorrect old")
 RELEASES = "refs/rover/releases/"
 TRACKING = "refs/remotes/"
+#: ref -> where it was and where it goes; None: it is not there
+Moves = dict[str, tuple[str | None, str | None]]
 
 
 class Update(NamedTuple):
@@ -208,13 +212,19 @@ def _extras(store: Store, remote: Remote, where: Place, evidence: bool, sealed: 
 def _fetch_all(store: Store, remote: Remote, where: Place, command: str) -> Transferred:
     refs, _ = refs_of(where)
     moves, kept = plan(store, remote.name, refs)
-    tips = sorted({new for _, new in moves.values()})
+    tips = sorted({new for _, new in moves.values() if new is not None})
     if where.git is not None:
+        if (where.git / "shallow").exists():
+            hint = "git fetch --unshallow there"
+            raise UsageError(f"{where.shown} is a shallow clone: its history is cut", hint=hint)
         source = Objects(where.git)
         with store.write(command) as tx:
             copy_objects(source, tips, tx.exists, tx.add)
             _move(tx, moves)
-    elif moves:
+    elif not tips:
+        with store.write(command) as tx:
+            _move(tx, moves)
+    else:
         wanted = {ref for ref, value in refs.items() if value in tips}
         with incoming(store, where, [f"+{ref}:{ref}" for ref in sorted(wanted)]) as git, store.write(command) as tx:
             adopt(git, store.git, store.lock)
@@ -225,9 +235,11 @@ def _fetch_all(store: Store, remote: Remote, where: Place, command: str) -> Tran
 
 def plan(
     store: Store, name: str, refs: Mapping[str, str], tags: bool = True
-) -> tuple[dict[str, tuple[str | None, str]], tuple[str, ...]]:
-    """Refs of this store that a fetch moves, and tags that differ and stay."""
-    moves: dict[str, tuple[str | None, str]] = {}
+) -> tuple[Moves, tuple[str, ...]]:
+    """Refs of this store that a fetch moves, and tags that differ and stay. A branch that is gone there goes here."""
+    there = {f"{TRACKING}{name}/{ref.removeprefix(HEADS)}" for ref in refs if ref.startswith(HEADS)}
+    known = store.refs.all(f"{TRACKING}{name}/")
+    moves: Moves = {ref: (old, None) for ref, old in known.items() if ref not in there}
     kept = []
     for ref, value in sorted(refs.items()):
         own = f"{TRACKING}{name}/{ref.removeprefix(HEADS)}" if ref.startswith(HEADS) else ref
@@ -241,12 +253,12 @@ def plan(
     return moves, tuple(k for k in kept if not k.startswith(RELEASES))
 
 
-def _move(tx: Transaction, moves: Mapping[str, tuple[str | None, str]]) -> None:
+def _move(tx: Transaction, moves: Moves) -> None:
     for ref, (old, new) in moves.items():
         tx.move_ref(ref, old, new)
 
 
-def _shown(moves: Mapping[str, tuple[str | None, str]]) -> tuple[Update, ...]:
+def _shown(moves: Moves) -> tuple[Update, ...]:
     rows = [(_named(ref), old, new) for ref, (old, new) in moves.items() if not ref.startswith(RELEASES)]
     return tuple(Update(*row) for row in rows)
 
@@ -278,13 +290,13 @@ def track(store: Store, name: str, branch: str, new: str, command: str) -> None:
 
 def _push_store(
     store: Store, where: Place, branch: str, new: str, more: Mapping[str, str], command: str
-) -> tuple[dict[str, tuple[str | None, str]], tuple[str, ...]]:
+) -> tuple[Moves, tuple[str, ...]]:
     """Into a rover store: under its lock, as one operation of its own."""
     assert where.git is not None
     other = Store.open(where.git.parent.parent, clock=store.clock)
     if other.folder.resolve() == store.folder.resolve():
         raise UsageError("a store cannot be pushed to itself")
-    moves: dict[str, tuple[str | None, str]] = {}
+    moves: Moves = {}
     kept = []
     with other.write(command) as tx:
         old = tx.ref(HEADS + branch)
@@ -297,7 +309,7 @@ def _push_store(
                 moves[ref] = (None, value)
             elif there != value:
                 kept.append(ref.removeprefix(TAGS))
-        copy_objects(store.objects, sorted({v for _, v in moves.values()}), tx.exists, tx.add)
+        copy_objects(store.objects, sorted({v for _, v in moves.values() if v}), tx.exists, tx.add)
         _move(tx, moves)
     return moves, tuple(k for k in kept if not k.startswith(RELEASES))
 
@@ -317,22 +329,27 @@ def behind(branch: str, where: Place) -> UsageError:
     )
 
 
+def accepted(rows: list[tuple[str, str, str]], branch: str, where: Place) -> None:
+    """UsageError where git says that another one was first, StoreError where the server refused for its own reasons."""
+    for flag, spec, said in rows:
+        if flag == "!" and any(word in said for word in _FIRST):
+            raise behind(branch, where)
+        if flag == "!":
+            raise StoreError(f"{where.shown} refused {spec.rpartition(':')[2]}: {said}")
+
+
 def _push_git(
     store: Store, where: Place, branch: str, new: str, more: Mapping[str, str]
-) -> tuple[dict[str, tuple[str | None, str]], tuple[str, ...]]:
+) -> tuple[Moves, tuple[str, ...]]:
     """Into any repository, by git: its hooks and settings hold."""
     there, _ = refs_of(where) if where.git is not None else wire.heads(where)
     old = there.get(HEADS + branch)
-    moves: dict[str, tuple[str | None, str]] = {} if old == new else {HEADS + branch: (old, new)}
+    moves: Moves = {} if old == new else {HEADS + branch: (old, new)}
     if old != new:
         forward(store, old, new, branch, where)
     kept = [ref for ref, value in more.items() if ref in there and there[ref] != value]
     moves.update({ref: (None, value) for ref, value in more.items() if ref not in there})
     if moves:
         rows = wire.push(store.git, where, [f"{value}:{ref}" for ref, (_, value) in moves.items()])
-        for flag, spec, said in rows:
-            if flag == "!" and ("non-fast-forward" in said or "fetch first" in said or "stale info" in said):
-                raise behind(branch, where)
-            if flag == "!":
-                raise StoreError(f"{where.shown} refused {spec.rpartition(':')[2]}: {said}")
+        accepted(rows, branch, where)
     return moves, tuple(k.removeprefix(TAGS) for k in kept if k.startswith(TAGS))

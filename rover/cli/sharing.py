@@ -15,7 +15,8 @@ def moved(updates: tuple[Update, ...]) -> list[str]:
     out = []
     for u in updates:
         span = f"{u.old[:12]} -> {u.new[:12]}" if u.old and u.new else (u.new or "")[:12]
-        out.append(f"  {u.ref}  {span}" + ("  (new)" if u.old is None else ""))
+        what = "  (new)" if u.old is None else "  (gone)" if u.new is None else ""
+        out.append(f"  {u.ref}  {span or (u.old or '')[:12]}{what}")
     return out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import socket
 import subprocess
@@ -289,3 +290,75 @@ def test_a_missing_object_in_the_source_leaves_nothing(store: Store, tmp_path: P
     last.with_suffix(".idx").write_bytes(hidden)
     assert fetch(bob).updates[0].ref == "origin/main"
     assert Objects(bob.git).exists(store.resolve())
+
+
+def _race(root: str, name: str, times: int) -> None:
+    store = Store.open(Path(root))
+    done = 0
+    while done < times:
+        add(store, f"{name}-{done}")
+        while True:
+            assert pull(store).merged.status != "conflicts"
+            try:
+                push(store)
+            except UsageError:  # another one was first: pull again
+                continue
+            break
+        done += 1
+
+
+@pytest.mark.parametrize("between", ["store", "bare"])
+def test_pushes_at_the_same_time_lose_nothing(store: Store, tmp_path: Path, between: str) -> None:
+    url = str(store.root)
+    if between == "bare":
+        git(tmp_path, "init", "-q", "--bare", "-b", "main", "shared.git")
+        url = str(tmp_path / "shared.git")
+        remotes.add(store, "origin", url)
+        push(store)
+    people = ["ann", "bob", "cem"]
+    for name in people:
+        clone(url, tmp_path / name)
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=_race, args=(str(tmp_path / n), n, 3)) for n in people]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+        assert worker.exitcode == 0
+    clone(url, tmp_path / "end")
+    end = Store.open(tmp_path / "end")
+    assert {p.name for p in end.packages()} == {"one", "two", *(f"{n}-{i}" for n in people for i in range(3))}
+    assert end.fsck() == []
+
+
+def test_the_environment_of_git_is_cleaned(
+    store: Store, tmp_path: Path, daemon: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", "net.git")
+    remotes.add(store, "origin", f"{daemon}/net.git")
+    touched = tmp_path / "touched"
+    for name, value in {
+        "GIT_DIR": "/nowhere", "GIT_OBJECT_DIRECTORY": "/nowhere", "GIT_WORK_TREE": "/",
+        "GIT_PROXY_COMMAND": f"touch {touched}",
+        "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.gitProxy", "GIT_CONFIG_VALUE_0": f"touch {touched}",
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES": "/nowhere", "GIT_NAMESPACE": "other", "GIT_TRACE": str(touched),
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    push(store)
+    clone(f"{daemon}/net.git", tmp_path / "bob")
+    assert Store.open(tmp_path / "bob").resolve() == store.resolve()
+    assert not touched.exists()
+
+
+def test_branches_that_are_gone_there_and_shallow_clones(store: Store, tmp_path: Path) -> None:
+    clone(str(store.root), tmp_path / "bob")
+    bob = Store.open(tmp_path / "bob")
+    store.delete_branch("trial")
+    assert [(u.ref, u.new) for u in fetch(bob).updates] == [("origin/trial", None)]
+    with pytest.raises(NotFound):
+        bob.resolve("origin/trial")
+    git(tmp_path, "clone", "-q", "--bare", "--depth", "1", f"file://{store.git}", "shallow.git")
+    with pytest.raises(UsageError, match="is a shallow clone"):
+        clone(str(tmp_path / "shallow.git"), tmp_path / "x")
+    with pytest.raises(UsageError, match="no glob"):
+        clone(str(store.root), tmp_path / "x", packages=("a\n[core]",))
