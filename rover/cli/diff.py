@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import typer
@@ -47,7 +47,7 @@ def command(
 
     Example: rover diff HEAD~1 HEAD --stat
     """
-    from rover.ops.diff import compare
+    from rover.ops.diff_words import compare
     from rover.ops.extract.box import Extractor
 
     store = open_store()
@@ -131,13 +131,16 @@ def _text(view: _View) -> bool:
 
 
 def _lines(view: _View) -> Iterator[str]:
+    from rover_store.diffs.walk import moves
+
     for p in view.comparison.packages():
         yield view.paint(f"{MARK[p.status]} {shown(p.name)}", STYLE[p.status])
+        moved = moves(p)
         for c in p.components:
             yield f"  {c.name:<9} {_span(c.old, c.new)}".rstrip()
             inside = "" if c.name == "package" else f"{c.name}/"
             names = p.status != "changed" and not view.whole
-            yield from _files(view, ((inside + f.path, f) for f in c.files), names)
+            yield from _files(view, ((inside + f.path, f) for f in c.files), names, moved)
     for r in view.comparison.resources():
         yield view.paint(f"{MARK[r.status]} resources/{shown(r.name)}", STYLE[r.status])
         yield from _files(view, ((f.path, f) for f in r.files), r.status != "changed" and not view.whole)
@@ -148,14 +151,18 @@ def _span(old: str | None, new: str | None) -> str:
     return f"{old[:7] if old else '-'} -> {new[:7] if new else '-'}" if old or new else ""
 
 
-def _files(view: _View, files: Iterable[tuple[str, FileDiff]], names: bool) -> Iterator[str]:
-    """`names`: without content, as for a package that came or went as a whole."""
+def _files(
+    view: _View, files: Iterable[tuple[str, FileDiff]], names: bool, moved: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """`names`: without content, as for a package that came or went as a whole, and for a file that only moved."""
     from rover.cli import diff_text
 
     for place, f in files:
         head = view.paint(f"    {MARK[f.status]} {shown(f.path)}", STYLE[f.status])
-        if names:
-            yield head
+        other = (moved or {}).get(place)
+        if names or other:
+            way = "from" if f.status == "added" else "to"
+            yield head + (view.paint(f"  moved {way} {shown(other)}", "dim") if other else "")
             continue
         found = view.content(place, f)
         said = diff_text.summary(found)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rover_store.diff import ComponentDiff, FileDiff, PackageDiff, ResourceDiff
 from rover_store.diffs.content import Content, Counts, Hunk, Image, TableChange, TextPart
+from rover_store.diffs.walk import moves
 
 #: (place in the package or resource, file) -> its content; None: names alone
 Reader = Callable[[str, FileDiff], Content | None]
@@ -14,17 +15,18 @@ _CELL = ("row", "column", "old", "new", "old_number", "new_number")
 
 
 def package(found: PackageDiff, read: Reader) -> dict[str, Any]:
+    moved = moves(found)
     return {
         "name": found.name, "status": found.status, "old": found.old, "new": found.new,
-        "components": [component(c, read) for c in found.components],
+        "components": [component(c, read, moved) for c in found.components],
     }  # fmt: skip
 
 
-def component(found: ComponentDiff, read: Reader) -> dict[str, Any]:
+def component(found: ComponentDiff, read: Reader, moved: Mapping[str, str]) -> dict[str, Any]:
     inside = "" if found.name == "package" else f"{found.name}/"
     return {
         "name": found.name, "status": found.status, "old": found.old, "new": found.new,
-        "files": [file(f, read(inside + f.path, f)) for f in found.files],
+        "files": [file(f, read(inside + f.path, f), moved.get(inside + f.path, "")) for f in found.files],
         "items": [i._asdict() for i in found.items],
     }  # fmt: skip
 
@@ -34,8 +36,10 @@ def resource(found: ResourceDiff, read: Reader) -> dict[str, Any]:
     return {"name": found.name, "status": found.status, "old": found.old, "new": found.new, "files": files}
 
 
-def file(found: FileDiff, inside: Content | None) -> dict[str, Any]:
+def file(found: FileDiff, inside: Content | None, moved: str = "") -> dict[str, Any]:
     out: dict[str, Any] = found._asdict()
+    if moved:
+        out["moved"] = moved
     if inside is not None:
         out["content"] = content(inside)
     return out

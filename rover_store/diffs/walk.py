@@ -13,7 +13,7 @@ from rover_store.errors import NotFound
 from rover_store.trees import LINK
 
 if TYPE_CHECKING:
-    from rover_store.diff import Diff, FileDiff
+    from rover_store.diff import Diff, FileDiff, PackageDiff
 
 
 class Blobs(Protocol):
@@ -55,6 +55,26 @@ def files(found: Diff) -> Iterator[tuple[str, str, FileDiff]]:
             yield f"resources/{resource.name}", "", file
     for file in found.other:
         yield "", "", file
+
+
+def moves(package: PackageDiff) -> dict[str, str]:
+    """Files of a package that went from one place and came at another with the same bytes: place -> the other place.
+
+    A blob that several files have is left out: which of them moved where cannot be told.
+    """
+    gone: dict[str, list[str]] = {}
+    came: dict[str, list[str]] = {}
+    for part in package.components:
+        inside = "" if part.name == "package" else f"{part.name}/"
+        for file in part.files:
+            if file.status != "changed":
+                side, blob = (gone, file.old) if file.status == "removed" else (came, file.new)
+                side.setdefault(blob or "", []).append(inside + file.path)
+    out = {}
+    for blob, places in gone.items():
+        if len(places) == len(came.get(blob, ())) == 1:
+            out[places[0]], out[came[blob][0]] = came[blob][0], places[0]
+    return out
 
 
 def content(

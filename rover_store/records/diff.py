@@ -146,6 +146,7 @@ class FilePart(Part):
     old: Id = None
     new: Id = None
     mode: Annotated[str, Field(description="git's modes, where they differ")] = ""
+    moved: Annotated[str, Field(description="place in the package it came from or went to, byte for byte")] = ""
     content: ContentPart | None = None
 
 

@@ -298,6 +298,19 @@ def test_columns() -> None:
     assert Colours(False).paint("x", "old") == "x"
 
 
+def test_files_that_only_moved(home: Path) -> None:
+    edit(Store.open(home), "one", {"context/files/data.csv": None, "context/files/in/data.csv": NEW_ROWS.encode()})
+    assert rover("diff").out.splitlines()[2:] == [
+        "    D files/data.csv  moved to context/files/in/data.csv",
+        "    A files/in/data.csv  moved from context/files/data.csv",
+    ]
+    value = json.loads(rover("diff", "--json").out)
+    Draft202012Validator(SCHEMA).validate(value)
+    assert [f["moved"] for f in value["packages"][0]["components"][0]["files"]] == [
+        "context/files/in/data.csv", "context/files/data.csv",
+    ]  # fmt: skip
+
+
 def test_the_examples_of_the_help_page_run(home: Path) -> None:
     store = Store.open(home)
     for n in range(4):
