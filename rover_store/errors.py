@@ -40,7 +40,8 @@ class NotFound(StoreError):
     exit_code = 2
 
     def __init__(self, what: str, name: str, *, hint: str = "") -> None:
-        super().__init__(f"{what} not found: {name}", hint=hint)
+        shown = name if len(name) <= 300 else f"{name[:200]}...{name[-60:]}"
+        super().__init__(f"{what} not found: {shown}", hint=hint)
         self.what = what
         self.name = name
 

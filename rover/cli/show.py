@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from rover.cli.output import Json, Rev, plain, print_json, table, utc
+from rover.cli.output import Json, Rev, note, plain, print_json, table, utc
 from rover.cli.stores import open_store
 
 LETTERS = {"context": "C", "task": "T", "harness": "H", "verifier": "V"}
@@ -26,14 +26,28 @@ def command(
     """
     from rover.ops.show import show
 
-    shown = show(open_store(), what, rev)
+    store = open_store()
+    shown = show(store, what, rev)
+    if shown.kind == "commit" and len(names := store.revisions.named(what)) > 1:
+        note(f"{what} is {names[0]}; there is also {' and '.join(names[1:])}")
     if as_json:
         print_json(asdict(shown))
     elif shown.kind == "file" and shown.data["text"] is not None:
         text = shown.data["text"]
         sys.stdout.write(plain(text, keep="\t\r\n") if sys.stdout.isatty() else text)
     else:
-        print(plain(_RENDER[shown.kind](shown.name, shown.data), keep="\t\n"))
+        print(plain(_words(shown.kind, shown.name, shown.data), keep="\t\n"))
+
+
+def _words(kind: str, name: str, data: dict[str, Any]) -> str:
+    try:
+        return _RENDER[kind](name, data)
+    except (TypeError, KeyError, AttributeError, ValueError):
+        if kind != "package":
+            raise
+        note(f"{name}: its records are not what rover writes; `rover fsck` tells more")
+        rows = [(LETTERS[c], c, i[:12]) for c, i in data["components"].items()]
+        return f"{name}  {data['tree']}\n\n" + table(rows, ("", "component", "version"))
 
 
 def _commit(name: str, data: dict[str, Any]) -> str:

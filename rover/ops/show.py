@@ -11,15 +11,20 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rover_store import layout
 from rover_store.errors import NotFound, RoverError
 from rover_store.layout import changed_components, changed_packages, changed_resources
 from rover_store.names import COMPONENTS
+from rover_store.revision_syntax import split_path
+from rover_store.trees import SUBMODULE
 
 if TYPE_CHECKING:
     from rover_store.objects import Objects
     from rover_store.store import Store
 
 _HEX = re.compile(r"[0-9a-f]{4,64}")
+#: a larger file is not read to be shown
+_SHOWN = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +38,10 @@ class Shown:
 
 def show(store: Store, what: str, rev: str = "HEAD") -> Shown:
     """Find and read one thing. NotFound with what was tried; Ambiguous for a short id of several."""
-    if ":" in what:
-        return _path(store, what)
+    if not what.startswith(":/"):
+        rev_of, path = split_path(what)
+        if path is not None:
+            return _path(store, what, rev_of or "HEAD", path)
     name, _, rest = what.partition("/")
     if _has_package(store, name, rev):
         return _package_part(store, name, rest, rev)
@@ -42,9 +49,11 @@ def show(store: Store, what: str, rev: str = "HEAD") -> Shown:
         return _case(store, what)
     try:
         found = store.find(what)
-    except NotFound:
+    except NotFound as error:
         if _HEX.fullmatch(what):
             return _rollout(store, what)
+        if error.hint:  # it is a revision by its form, and says what is wrong with it
+            raise
         raise NotFound("package, case, revision or rollout", what, hint="`rover list` shows packages") from None
     if found.kind == "commit":
         return _commit(store, found.id)
@@ -59,12 +68,15 @@ def _has_package(store: Store, name: str, rev: str) -> bool:
     return True
 
 
-def _path(store: Store, what: str) -> Shown:
+def _path(store: Store, what: str, rev: str, path: str) -> Shown:
     found = store.find(what)
-    rev, _, path = what.partition(":")
     parts = path.strip("/").split("/")
     if found.kind == "tree" and len(parts) == 1 and parts[0] not in ("", "packages", "resources"):
-        return _package_part(store, parts[0], "", rev or "HEAD")
+        data = package_data(store.objects, parts[0], found.id, layout.entry(store.objects, "", found.id).components)
+        return Shown("package", parts[0], data)
+    if found.mode == SUBMODULE:
+        text = f"Subproject commit {found.id}\n"
+        return Shown("file", what, {"id": found.id, "size": len(text), "text": text})
     return _object(store, what, found.kind, found.id)
 
 
@@ -75,8 +87,10 @@ def _object(store: Store, name: str, kind: str, object_id: str) -> Shown:
         return Shown("folder", name, {"id": object_id, "entries": entries})
     if kind == "commit":
         return _commit(store, object_id)
-    data = store.objects.read(object_id)
-    return Shown("file", name, {"id": object_id, "size": len(data), "text": text_of(data)})
+    if (size := store.objects.size(object_id)) > _SHOWN:
+        return Shown("file", name, {"id": object_id, "size": size, "text": None})
+    data = store.objects.get(object_id)[1]
+    return Shown("file", name, {"id": object_id, "size": size, "text": text_of(data)})
 
 
 def text_of(data: bytes) -> str | None:
@@ -150,7 +164,7 @@ def _json(objects: Objects, tree: str, path: str) -> dict[str, Any]:
         return {}
     try:
         value = json.loads(objects.read(item.id))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 
