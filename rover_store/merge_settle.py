@@ -88,8 +88,19 @@ def _fill(store: Store, there: OpenMerge, scratch: Path, folder: Path) -> None:
         if tree is not None:
             _write_tree(store, tree, scratch / place)
     for found in record.conflicts:
+        if not (found.package or found.resource):
+            _beside(store, there, found, scratch)
         if found.choice is None:
             _sides(store, found, scratch, record.into, record.other)
+
+
+def _beside(store: Store, there: OpenMerge, found: Conflict, scratch: Path) -> None:
+    """A file of no package, as merged so far."""
+    item = store.objects.subtree(there.tree, found.file)
+    if item is not None and item.mode in (FILE, EXECUTABLE):
+        target = scratch.joinpath(*check_path(place_of(found)))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(store.objects.read(item.id))
 
 
 def _write_tree(store: Store, tree: str, folder: Path) -> None:

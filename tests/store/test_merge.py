@@ -309,3 +309,42 @@ def test_refusals(store: Store, tmp_path: Path) -> None:
     with pytest.raises(PackageError, match="another state of this merge"):
         continue_merge(store, folder)
     assert store.refs.get(f"{MERGES}main") is not None
+
+
+def test_what_is_no_component_is_settled_in_the_folder_too(store: Store, tmp_path: Path) -> None:
+    for branch, word in (("main", "ours"), ("trial", "theirs")):
+        store.switch(branch)
+        with store.write("several") as tx:
+            package = store.package("one").tree
+            data = store.objects.read(store.objects.list_tree(package)["package.json"].id)
+            named = data.replace(b'"title": "One"', f'"title": "{word}"'.encode())
+            tx.set_package("one", tx.edit_tree(package, {"package.json": named}))
+            record = json.dumps({"name": "orders", "title": word}).encode()
+            files = {"files/data.csv": f"id\n{word}\n".encode(), "resource.json": record}
+            tx.set_resource("files/orders", tx.edit_tree(store.resources()["files/orders"], files))
+            made = tx.commit("Several")
+            beside = {"notes/a.md": f"{word}\n", "b.bin": f"\0{word}", "c.json": json.dumps({"x": word})}
+            other = tx.detached_commit("Notes", base=made, files={k: v.encode() for k, v in beside.items()})
+            tx.promote(branch, other, expect=made)
+    store.switch("main")
+    done = merge(store, "trial")
+    assert [(c.kind, c.package or c.resource, c.file) for c in done.conflicts] == [
+        ("field", "one", "package.json"), ("text", "files/orders", "files/data.csv"),
+        ("field", "files/orders", "resource.json"), ("file", "", "b.bin"), ("field", "", "c.json"), ("text", "", "notes/a.md"),
+    ]  # fmt: skip
+    folder = tmp_path / "r"
+    write_folder(store, folder)
+    (folder / "resources/files/orders/files/data.csv").write_text("id\nboth\n")
+    (folder / "tree/notes/a.md").write_text("both\n")
+    assert (folder / "tree/b.bin").read_bytes() == b"\0ours"
+    (folder / "tree/b.bin").write_bytes(b"\0both")
+    settle(folder, {"c1": {"value": "Both"}, "c3": "theirs", "c4": "file", "c5": {"value": 7}})
+    continue_merge(store, folder)
+    assert json.loads(text(store, "one", "package.json"))["title"] == "Both"
+    paths = ("resources/files/orders/files/data.csv", "notes/a.md", "b.bin", "c.json")
+    found = [store.objects.read(store.find(f"HEAD:{p}").id) for p in paths]
+    assert found == [b"id\nboth\n", b"both\n", b"\0both", b'{"x": 7}']
+    record = store.objects.read(store.find("HEAD:resources/files/orders/resource.json").id)
+    assert json.loads(record)["title"] == "theirs"
+    # the package is still bound to the resource that its context lists: stale, not silently rebound
+    assert ("two", "context", "resources/files/orders") in {(s.package, s.component, s.target) for s in store.stale()}
