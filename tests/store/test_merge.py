@@ -330,7 +330,8 @@ def test_what_is_no_component_is_settled_in_the_folder_too(store: Store, tmp_pat
     done = merge(store, "trial")
     assert [(c.kind, c.package or c.resource, c.file) for c in done.conflicts] == [
         ("field", "one", "package.json"), ("text", "files/orders", "files/data.csv"),
-        ("field", "files/orders", "resource.json"), ("file", "", "b.bin"), ("field", "", "c.json"), ("text", "", "notes/a.md"),
+        ("field", "files/orders", "resource.json"), ("file", "", "b.bin"), ("field", "", "c.json"),
+        ("text", "", "notes/a.md"),
     ]  # fmt: skip
     folder = tmp_path / "r"
     write_folder(store, folder)
