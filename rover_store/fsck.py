@@ -79,7 +79,7 @@ def _ground(inventory: Inventory, quick: bool, dangling: bool, tick: Tick) -> It
 def _above(store: Store, inventory: Inventory, quick: bool, broken: bool, tick: Tick) -> Iterator[Problem]:
     """What the objects mean. On broken ground only what is readable is judged, and the index is left alone."""
     parts: list[tuple[str, Callable[[], Iterator[Problem]]]] = [
-        ("packages", lambda: check_packages(store, inventory, quick=quick)),
+        ("packages", lambda: check_packages(store, inventory, quick=quick, broken=broken)),
         ("cases", lambda: check_cases(store, inventory)),
         ("operations", lambda: check_operations(store, inventory)),
         ("evidence", lambda: check_evidence(store, inventory, quick=quick)),

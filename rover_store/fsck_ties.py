@@ -14,7 +14,7 @@ from rover_store.index_rows import edges_of
 from rover_store.inventory import Inventory
 from rover_store.names import COMPONENTS, RESOURCE_KINDS, check_name, package_path
 from rover_store.objects import Objects
-from rover_store.packs import TREE
+from rover_store.packs import COMMIT, TREE
 from rover_store.problems import Problem
 from rover_store.trees import EXECUTABLE, FILE, FOLDER, Level
 
@@ -29,11 +29,17 @@ _ANYTHING = ("context/files/", "verifier/checks/", "verifier/reference/files/", 
 _HOSTILE = re.compile(r"[\x00-\x1f\x7f\\]|[ .]$|[\udc80-\udcff]")
 
 
-def check_packages(store: Store, inventory: Inventory, *, quick: bool) -> Iterator[Problem]:
-    """Problems of the packages at the head of every branch; equal heads and equal packages are judged once."""
+def check_packages(store: Store, inventory: Inventory, *, quick: bool, broken: bool) -> Iterator[Problem]:
+    """Problems of the packages at the head of every branch; equal heads and equal packages are judged once.
+
+    On `broken` ground it is not told again that something cannot be read.
+    """
     seen: set[tuple[str, str]] = set()
     judge = _Judge(store.objects, inventory, quick)
     for branch, head in sorted(store.branches().items()):
+        number = inventory.of(head)
+        if number < 0 or inventory.kinds[number] != COMMIT:
+            continue  # told with the refs
         try:
             root = store.revisions.load(head).tree
             resources = layout.resource_trees(store.objects, root)
@@ -46,8 +52,9 @@ def check_packages(store: Store, inventory: Inventory, *, quick: bool) -> Iterat
                     seen.add((name, tree))
                     yield from judge.resource(f"{branch}:resources/{name}", name, tree)
             yield from _top(store.objects, branch, root)
-        except StoreError as error:  # what is missing or damaged is told where it lies
-            yield Problem(branch, f"cannot be read to its end: {error.message}", kind="unreadable")
+        except StoreError as error:
+            if not broken:
+                yield Problem(branch, f"cannot be read to its end: {error.message}", kind="unreadable")
 
 
 class _Judge:

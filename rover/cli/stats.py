@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from rover.cli.output import Json, counted, print_json, progress, table
+from rover.cli.output import Json, counted, print_json, progress, table, wrapped
 from rover.cli.sizes import size
 from rover.cli.stores import open_store
 
@@ -28,7 +28,8 @@ def command(
     if as_json:
         print_json(_plain({**found._asdict(), "sharing": round(found.sharing, 4)}))
         return
-    print(", ".join(f"{n} {_ONE.get(name, name[:-1]) if n == 1 else name}" for name, n in found.counts.items()))
+    counts = [f"{n} {_ONE.get(name, name[:-1]) if n == 1 else name}" for name, n in found.counts.items()]
+    print(wrapped(", ".join(counts)))
     print()
     rows = [(k.repository, f"{k.kind}s", k.objects, size(k.stored)) for k in found.kinds]
     lost = [r for r in found.repositories if r.unreachable]
@@ -39,8 +40,8 @@ def command(
         print(f"{part.name}: {counted(part.packs, 'pack')}, {part.loose} loose, {counted(part.refs, 'ref')}, "
               f"{size(part.size)}")  # fmt: skip
     print(f"index.db: {size(found.index_size)}")
-    print(f"in all: {size(found.total)}; the head's files are {size(found.logical)}, "
-          f"stored once each {size(found.distinct)} (sharing {found.sharing:.2f})")  # fmt: skip
+    once = f"stored once each {size(found.distinct)} (sharing {found.sharing:.2f})"
+    print(wrapped(f"in all: {size(found.total)}; the head's files are {size(found.logical)}, {once}", "  "))
     if found.biggest:
         print()
         big = [(size(b.stored), size(b.size), b.id[:12], b.path or "(not at the head)") for b in found.biggest]

@@ -18,7 +18,7 @@ ORDER = (
     "init", "new", "commit", "checkout", "build", "list", "status", "log", "sql", "show", "diff", "run", "check", "tag",
     "blame", "bisect",
     "graph", "impact", "release", "branch", "merge", "clone", "remote", "push", "pull",
-    "inject", "diagnose", "repair", "op", "undo", "reindex", "fsck", "help",
+    "inject", "diagnose", "repair", "op", "undo", "reindex", "fsck", "gc", "prune", "stats", "du", "help",
     "doctor",
 )  # fmt: skip
 #: run by tests of their own
