@@ -53,7 +53,7 @@ class Operation(NamedTuple):
     def summary(self) -> str:
         """The command, and of an undo or a restore what it was about."""
         about = self.details.get("undone") or self.details.get("restored")
-        return f"{self.command} ({about})" if about else self.command
+        return f"{self.command} ({about if about != OUTSIDE else about[1:-1]})" if about else self.command
 
 
 class Recorder:

@@ -53,7 +53,7 @@ class Refs:
         if value is None:
             return self.packed().get(last)
         if not _HEX.fullmatch(value):
-            raise StoreError(f"{last} is damaged: it holds no object id", hint=_HINT)
+            raise StoreError(f"{last} is damaged: it holds no object id", hint=DAMAGED_HINT)
         return value
 
     def peek(self, name: str) -> str | None:
@@ -107,7 +107,7 @@ class Refs:
         if value is None:
             raise StoreError(f"{self.git}: no HEAD; not a git repository")
         if not _HEX.fullmatch(value):
-            raise StoreError(f"HEAD does not name a branch or a commit: {value[:60]!r}", hint=_HINT)
+            raise StoreError(f"HEAD does not name a branch or a commit: {value[:60]!r}", hint=DAMAGED_HINT)
         return value
 
     def head_text(self) -> str:
@@ -170,7 +170,7 @@ class Refs:
             if not target.startswith("refs/") or ".." in target.split("/"):
                 return name, value
             name = target
-        raise StoreError(f"{name} is damaged: symbolic refs go in a circle", hint=_HINT)
+        raise StoreError(f"{name} is damaged: symbolic refs go in a circle", hint=DAMAGED_HINT)
 
     def _text(self, name: str) -> str | None:
         path = f"{self.git}/{name}"
@@ -182,7 +182,7 @@ class Refs:
                 # a link to a branch that is not born yet is a symbolic ref, as old gits made them
                 return _linked(path) if error.errno == errno.ENOENT else None
             if error.errno == errno.ELOOP:
-                raise StoreError(f"{name} is damaged: a loop of symbolic links", hint=_HINT) from None
+                raise StoreError(f"{name} is damaged: a loop of symbolic links", hint=DAMAGED_HINT) from None
             raise
         if _HEX.fullmatch(value) and os.path.islink(path):
             return _linked(path) or value
@@ -212,7 +212,8 @@ class Refs:
         return inner, {name: value for name, value in known[1].items() if value} if inner else known[1]
 
 
-_HINT = "`rover undo` takes back what was done to it from outside; `rover op log` shows where it was"
+#: what to do about a ref that somebody moved by hand
+DAMAGED_HINT = "`rover undo` takes back what was done to it from outside; `rover op log` shows where it was"
 
 
 def _settled(state: os.stat_result) -> bool:

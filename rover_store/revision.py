@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from rover_store import revision_syntax
 from rover_store.commits import Commit, parse_commit
-from rover_store.errors import NotFound, UsageError
+from rover_store.errors import NotFound, StoreError, UsageError
 from rover_store.names import package_path
 from rover_store.objects import Objects
 from rover_store.oplog import Operation
 from rover_store.packs import COMMIT, KIND_NAME, TAG, TREE
-from rover_store.refs import HEADS, TAGS, Refs
+from rover_store.refs import DAMAGED_HINT, HEADS, TAGS, Refs
 from rover_store.revision_names import Names, peeled
 from rover_store.revision_search import first_with_text
 from rover_store.revision_syntax import Step
@@ -146,11 +146,22 @@ class Revisions:
 
     def peel(self, object_hex: str, rev: str = "") -> str:
         """The commit behind an id that may be a tag's. NotFound where it names something else."""
-        found = peeled(self._objects, object_hex, "", rev or object_hex)
+        try:
+            found = peeled(self._objects, object_hex, "", rev or object_hex)
+        except NotFound:
+            self._check_branch(object_hex, rev, "which does not exist")
+            raise
         kind = self._objects.get(found)[0]
         if kind != COMMIT:
+            self._check_branch(object_hex, rev, f"which is a {KIND_NAME[kind]}, not a commit")
             raise NotFound("commit", rev or object_hex, hint=f"it names a {KIND_NAME[kind]}")
         return found
+
+    def _check_branch(self, object_hex: str, rev: str, what: str) -> None:
+        """StoreError where a branch was moved to this by hand: the store is wrong, not who asks."""
+        for ref, value in self._refs.all(HEADS, damaged=True).items():
+            if value == object_hex != rev:
+                raise StoreError(f"{ref} names {object_hex}, {what}", hint=DAMAGED_HINT)
 
     # --- steps -------------------------------------------------------------------------------------------
     def _object(self, text: str, rev: str, wanted: int | None) -> str:
