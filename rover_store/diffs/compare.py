@@ -10,8 +10,9 @@ from rover_store.diffs.anchors import anchor_tables
 from rover_store.diffs.bounds import EXTRACT_BYTES, JSON_BYTES, TABLE_BYTES, TEXT_BYTES
 from rover_store.diffs.content import Content, Counts, Extract, TableChange
 from rover_store.diffs.record_parts import RECORDS
+from rover_store.diffs.sequence import first_difference
 from rover_store.diffs.tables import compare_tables, one_table, read_delimited
-from rover_store.diffs.text import Text, compare_text, decode, first_difference
+from rover_store.diffs.text import Text, compare_text, decode
 from rover_store.diffs.writing import json_writing, table_writing
 
 JSON_LINES = ("jsonl", "ndjson")

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from rover_store.diffs.bounds import CHARACTERS, DEPTH, LISTED, MEMBERS
 from rover_store.diffs.content import FieldChange
 from rover_store.diffs.record_parts import ITEMS, Item, keyed
-from rover_store.diffs.sequence import blocks
-from rover_store.diffs.text import first_difference
+from rover_store.diffs.sequence import blocks, first_difference
 
 _ABSENT: Any = object()
 

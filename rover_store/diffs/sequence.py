@@ -29,9 +29,11 @@ _DEPTH = 24
 
 def blocks(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Block]:
     """What differs, in order. Neighbouring blocks are one."""
+    start = first_difference(old, new)
+    end = min(_same_at_the_end(old, new), min(len(old), len(new)) - start)
     codes: dict[Hashable, int] = {}
-    a = [codes.setdefault(item, len(codes)) for item in old]
-    b = [codes.setdefault(item, len(codes)) for item in new]
+    a = [codes.setdefault(item, len(codes)) for item in old[start : len(old) - end]]
+    b = [codes.setdefault(item, len(codes)) for item in new[start : len(new) - end]]
     budget = [STEPS]
     found: list[Block] = []
     waiting = [(Block(0, len(a), 0, len(b)), 0)]
@@ -51,7 +53,31 @@ def blocks(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Block]:
                 i, j = x + 1, y + 1
         else:
             found += _smallest(a, b, block, budget)
-    return _joined(sorted(found))
+    return _joined([Block(i1 + start, i2 + start, j1 + start, j2 + start) for i1, i2, j1, j2 in sorted(found)])
+
+
+def first_difference(old: Sequence[object], new: Sequence[object]) -> int:
+    """Position of the first item that differs, by halving: slices compare fast."""
+    low, high = 0, min(len(old), len(new))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if old[low:middle] == new[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _same_at_the_end(old: Sequence[object], new: Sequence[object]) -> int:
+    """How many items both end with."""
+    low, high = 0, min(len(old), len(new))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if old[len(old) - middle : len(old) - low] == new[len(new) - middle : len(new) - low]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _trim(a: list[int], b: list[int], block: Block) -> Block:

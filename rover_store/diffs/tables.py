@@ -137,10 +137,12 @@ class _Result:
         count = 0
         formulas = self.a.formulas or self.b.formulas
         straight = self.left == self.right and len(self.left) == len(self.a.names) == len(self.b.names)
-        for i, j in self.match.pairs:
-            before, after = self.a.rows[i], self.b.rows[j]
-            if straight and before == after and not formulas:
-                continue
+        left, right = self.a.rows, self.b.rows
+        pairs = self.match.pairs
+        if straight and not formulas:
+            pairs = [(i, j) for i, j in pairs if left[i] != right[j]]
+        for i, j in pairs:
+            before, after = left[i], right[j]
             for x, y, label in zip(self.left, self.right, self.labels, strict=True):
                 f = self.a.formulas.get((i + self.a.first, x), "") if formulas else ""
                 g = self.b.formulas.get((j + self.b.first, y), "") if formulas else ""

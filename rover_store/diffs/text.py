@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rover_store.diffs.bounds import CHARACTERS, LINES, LISTED, TEXT_BYTES
 from rover_store.diffs.content import Hunk, Status, TextPart
-from rover_store.diffs.sequence import Block, blocks
+from rover_store.diffs.sequence import Block, blocks, first_difference
 
 _WORDS = re.compile("[^\\W\u2e80-\uffff\U00020000-\U0003ffff]+|\\s+|.", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
@@ -181,18 +181,6 @@ def _window(old: str, new: str) -> int:
     if max(len(old), len(new)) <= CHARACTERS:
         return 0
     return max(0, first_difference(old, new) - 40)
-
-
-def first_difference(old: Sequence[object], new: Sequence[object]) -> int:
-    """Position of the first item that differs, by halving: slices compare fast."""
-    low, high = 0, min(len(old), len(new))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if old[low:middle] == new[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _cut(line: str, start: int = 0) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from rover_store.diffs.bounds import EXTRACT_BYTES
 from rover_store.diffs.compare import compare
 from rover_store.diffs.content import Content, Extract
-from rover_store.diffs.text import first_difference
+from rover_store.diffs.sequence import first_difference
 from rover_store.errors import NotFound
 from rover_store.trees import LINK
 
