@@ -110,12 +110,7 @@ class Index:
                     failed += 1
                     if failed == 3:
                         raise StoreError(f"the index cannot be built: {text}", hint="rover fsck") from None
-                    place = self._place
-                    self._drop()
-                    if any(word in text for word in _CLOSED):
-                        self._db, self._pid = self._copy(), os.getpid()
-                    else:
-                        self._remove(place)
+                    self._start_over(self._place, writable=not any(word in text for word in _CLOSED))
 
     # --- questions ---------------------------------------------------------------------------------------
     def packages(self, pattern: str) -> list[PackageEntry]:
@@ -184,6 +179,17 @@ class Index:
             with contextlib.suppress(sqlite3.Error):
                 self._db.close()
         self._db = self._place = None
+
+    def _start_over(self, place: _Place | None, *, writable: bool) -> None:
+        """Delete a file that is of no use; where nothing can be written, go on in memory."""
+        self._drop()
+        if writable:
+            try:
+                self._remove(place)
+                return
+            except (StoreError, OSError):
+                pass
+        self._db, self._pid = self._copy(), os.getpid()
 
     def _remove(self, place: _Place | None) -> None:
         """Delete the file, unless another process has put a new one where `place` was."""

@@ -12,8 +12,10 @@ import pytest
 from refusals import SCRIPT, environment, refused, rover, script, state
 from store_samples import add, edit, git, new_store
 
+from rover.cli.stores import IN_MEMORY
 from rover.ops.history import read_words
-from rover_store.errors import NotFound
+from rover.sandbox.bubblewrap import find_bwrap
+from rover_store.errors import NotFound, SandboxError
 from rover_store.index_views import VIEWS
 from rover_store.log_select import Filter
 from rover_store.store import Store
@@ -129,6 +131,35 @@ def test_reindex_into_another_database(home: Path) -> None:
     refused(rover("sql", "DROP TABLE meta", "--database"), 2, "SQL: ")
     refused(rover("reindex", "--to", "postgresql+psycopg://me:secret@127.0.0.1:1/x"), 3, "me:***@127.0.0.1")
     refused(rover("reindex", "--to", "nonsense"), 2)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"garbage" * 1000, "old", "whole"])
+def test_a_medium_that_is_read_only(content: bytes | str | None, home: Path) -> None:
+    """The index is read from a copy where there is one, else built in memory, and the command says so."""
+    try:
+        start = [find_bwrap(), "--dev-bind", "/", "/", "--ro-bind", str(home), str(home)]
+        subprocess.run([*start, "true"], capture_output=True, check=True)
+    except (SandboxError, OSError, subprocess.CalledProcessError):
+        pytest.skip("this machine cannot mount")
+    path = home / ".rover/index.db"
+    rover("log")
+    if content == "old":
+        db = sqlite3.connect(path)
+        db.execute("UPDATE meta SET value = '0' WHERE key = 'version'")
+        db.commit()
+        db.close()
+    elif content != "whole":
+        for file in path.parent.glob("index.db*"):
+            file.unlink()
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+    for words, out in ((["log", "--oneline"], 3), (["sql", "SELECT name FROM packages", "--csv"], 3)):
+        done = subprocess.run(
+            [*start, *SCRIPT, *words], cwd=home, env=environment(), capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, len(done.stdout.splitlines())) == (0, out), done
+        # a file that another process holds open can be read as it is
+        assert done.stderr in ((f"{IN_MEMORY}\n", "") if content == "whole" else (f"{IN_MEMORY}\n",))
 
 
 # --- log -------------------------------------------------------------------------------------------------
