@@ -146,7 +146,8 @@ def test_stats(store: Store, capsys: Capture) -> None:
     assert "sharing" in out
     found = json.loads(said(capsys, "stats", "--json", "--biggest", "1")[0])
     assert found["counts"]["packages"] == 2
-    assert found["biggest"][0]["size"] == 1500
+    (big,) = found["biggest"]
+    assert big["size"] >= big["stored"] > 100
     assert found["total"] >= sum(part["size"] for part in found["repositories"]) > 0
     assert found["logical"] > found["distinct"] > 0
 
