@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 MARK = {"added": "A", "removed": "D", "changed": "M"}
 STYLE = {"added": "new", "removed": "old", "changed": "head"}
 WIDE = 120
+_WORDS = "A..B, A B or a package folder, then paths that narrow it; HEAD~1 HEAD if empty."
 
 
 def command(
-    words: list[str] = typer.Argument(None, metavar="[A..B | A B | DIR] [PATH]...", help="HEAD~1 HEAD if empty."),
+    words: list[str] = typer.Argument(None, metavar="REV|DIR|PATH", help=_WORDS),
     package: str = typer.Option("*", "--package", "-p", metavar="GLOB", help="Only these packages."),
     component: list[str] = typer.Option([], "--component", "-c", metavar="NAME", help="Only this component."),
     stat: bool = typer.Option(False, "--stat", help="Count by component."),
