@@ -88,8 +88,11 @@ class Impact(NamedTuple):
         return any(package.kind in wanted for package in self.packages)
 
 
-def impact(store: Store, old: str, new: str = "HEAD", pattern: str = "*") -> Impact:
-    """What it means to go from one revision to another; packages narrowed by a glob on their names."""
+def impact(store: Store, old: str, new: str = "HEAD", pattern: str = "*", *, evidence: bool = True) -> Impact:
+    """What it means to go from one revision to another; packages narrowed by a glob on their names.
+
+    Without `evidence` recorded rollouts are not counted: that takes seconds where there are millions.
+    """
     a, b = store.commit(old), store.commit(new)
     objects = store.objects
     changes = [c for c in layout.changed_packages(objects, a.tree, b.tree) if fnmatchcase(c.name, pattern)]
@@ -106,12 +109,13 @@ def impact(store: Store, old: str, new: str = "HEAD", pattern: str = "*") -> Imp
         found.sort(key=lambda p: p.name)
         touched = sum(p.kind != "left" for p in found)
         moved = [_resource(r, bound, behind) for r in resources]
-        return found, moved, graph.count(pattern) - touched, recorded(graph, found, pattern)
+        counts = recorded(graph, found, pattern) if evidence else []
+        return found, moved, graph.count(pattern) - touched, counts
 
-    found, moved, same, evidence = ask(store, b.id, question)
+    found, moved, same, counts = ask(store, b.id, question)
     if pattern != "*" and not (found or same):
         raise UsageError(f"no package of {old} or {new} matches {pattern!r}", hint="`rover list` shows all names")
-    return Impact(a.id, b.id, tuple(found), tuple(moved), same, tuple(evidence))
+    return Impact(a.id, b.id, tuple(found), tuple(moved), same, tuple(counts))
 
 
 def _changed(objects: Objects, graph: GraphAt, change: layout.TreeChange) -> PackageImpact:

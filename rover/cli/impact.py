@@ -30,6 +30,7 @@ def command(
     package: str = typer.Option("*", "--package", "-p", metavar="GLOB", help="Only these packages."),
     names: str = typer.Option("", "--names", metavar="KIND", help="Only names of this kind, one a line (for xargs)."),
     allow: list[str] = typer.Option([], "--allow", metavar="KIND", help="This kind is no reason to exit with 1."),
+    evidence: bool = typer.Option(True, "--evidence/--no-evidence", help="Count recorded rollouts, by policy."),
     limit: int = typer.Option(SHOWN, "--limit", min=0, help="Packages in the table; 0 for all."),
     as_json: bool = Json,
 ) -> None:
@@ -50,7 +51,7 @@ def command(
         raise UsageError("--names and --json exclude each other")
     store = open_store()
     old, new = sides(store, revisions or [])
-    found = impact(store, old, new, package)
+    found = impact(store, old, new, package, evidence=evidence and not names)
     if names:
         for name in _names(store, found, names, package):
             print(name)

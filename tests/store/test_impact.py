@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from store_samples import add, edit, new_store, package_files, package_tree
 
+from rover_store import evidence_at
 from rover_store.errors import NotFound, UsageError
 from rover_store.evidence import rollout_id
 from rover_store.impact import KINDS, RUN, Impact, impact, to_json
@@ -127,7 +128,9 @@ def test_stale_components_of_a_changed_package_are_named_once(store: Store) -> N
     assert (package.kind, package.stale) == ("nothing", ())
 
 
-def test_evidence_is_counted_by_policy(store: Store) -> None:
+@pytest.mark.parametrize("probe", [0, 40])
+def test_evidence_is_counted_by_policy(store: Store, probe: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evidence_at, "_PROBE", probe)  # by looking up, and by scanning
     for name in ("one", "two", "three"):
         _record(store, name, range(3))
     _record(store, "one", range(3, 5), policy="q", graded=False)
@@ -142,6 +145,7 @@ def test_evidence_is_counted_by_policy(store: Store) -> None:
     assert [tuple(e) for e in impact(store, "HEAD~2").evidence] == [
         ("p", 6, 3, 2, 2, 2, 0), ("q", 0, 0, 0, 2, 0, 0),
     ]  # fmt: skip
+    assert impact(store, "HEAD~2", evidence=False).evidence == ()
     only = impact(store, "HEAD~2", pattern="three").evidence
     assert [tuple(e) for e in only] == [("p", 3, 3, 0, 0, 0, 0)]
 
