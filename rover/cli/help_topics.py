@@ -11,7 +11,10 @@ from rover.cli.commands import COMMANDS
 from rover.cli.output import Json, print_json, width
 from rover_store.errors import UsageError
 
-TOPICS = ("package", "store", "revisions", "care", "diff", "merge", "sql", "fcr", "policies", "sandbox", "library", "releases", "glossary")
+TOPICS = (
+    "package", "store", "revisions", "care", "diff", "merge", "sql", "fcr", "policies",
+    "sandbox", "library", "releases", "glossary",
+)  # fmt: skip
 
 
 def command(
