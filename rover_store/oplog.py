@@ -28,7 +28,8 @@ OUTSIDE = "(another git)"
 DAMAGED = "(damaged)"
 View = Mapping[str, str]
 #: what no operation restores: other chains, and what is only known of elsewhere
-_ELSEWHERE = (OPS, SEALED, EVIDENCE, "refs/remotes/")
+#: what the view holds; where the branches of remotes are is not for going back, `undo` alone moves them
+_COVERED, _ELSEWHERE = (HEADS, TAGS, ROVER), (OPS, SEALED, EVIDENCE)
 _known: WeakKeyDictionary[Store, tuple[str, View]] = WeakKeyDictionary()
 
 
@@ -219,7 +220,7 @@ def _outside(store: Store, last: str, now: View) -> list[Move]:
 
 
 def _seen(ref: str) -> bool:
-    return not ref.startswith(_ELSEWHERE)
+    return ref == "HEAD" or (ref.startswith(_COVERED) and not ref.startswith(_ELSEWHERE))
 
 
 def _view_tree(store: Store, operation: str) -> str | None:

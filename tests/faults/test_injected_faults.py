@@ -6,7 +6,7 @@ import pytest
 from crashes import measure, plan, table
 from injection import KILLS, STEPS, Call, kinds
 
-RUNS = 60
+RUNS = 45
 
 
 @pytest.mark.timeout(300)

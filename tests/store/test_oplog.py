@@ -179,6 +179,21 @@ def test_undo_takes_back_what_another_git_did_first(tmp_path: Path) -> None:
     assert store.resolve() == first
 
 
+def test_branches_of_remotes_are_for_undo_alone(tmp_path: Path) -> None:
+    store = new_store(tmp_path)
+    first = add(store, "one")
+    with store.write("fetch") as tx:
+        tx.move_ref("refs/remotes/origin/main", None, first)
+    git(store.git, "update-ref", "refs/remotes/origin/other", first)
+    git(store.git, "update-ref", "refs/notes/x", first)
+    store.tag("v1")
+    assert [op.command for op in store.op_log()] == ["tag v1", "fetch", "add one"]
+    restore(store, store.op_log()[-1].id)
+    assert store.refs.get("refs/remotes/origin/main") == first
+    assert store.undo(store.op_log()[2].id).command == "fetch"
+    assert list(store.refs.all("refs/remotes/")) == ["refs/remotes/origin/other"]
+
+
 def test_an_operation_that_two_share_is_ambiguous(tmp_path: Path) -> None:
     store = new_store(tmp_path)
     add(store, "one")
