@@ -63,6 +63,8 @@ def log(store: Store, rev: str = "HEAD", wanted: Filter = _ALL, limit: int | Non
     """
     for pattern in (wanted.author, wanted.grep):
         _compiled(pattern)
+    if not rev.strip():
+        raise UsageError("an empty word names no revision", hint="HEAD is the newest commit")
     if rev in ("HEAD", "@") and store.refs.head_id() is None:
         return iter(())
     start = store.revisions.range(rev)
