@@ -29,6 +29,7 @@ from rover_store.errors import RoverError, StoreError
 from rover_store.evidence import rollout_id
 from rover_store.gc import gc
 from rover_store.lock import LOCK_FILE
+from rover_store.merge import merge
 from rover_store.oplog import OUTSIDE, operations, restore, view, view_after
 from rover_store.records import Budget, RolloutKey, SealedAudit, Trajectory
 from rover_store.sealed import read_for_audit
@@ -219,6 +220,20 @@ def _remove(store: Store) -> dict[str, Any]:
         return {"commit": tx.commit("Remove")}
 
 
+def _diverge(store: Store) -> dict[str, Any]:
+    with store.write("diverge") as tx:
+        tree = tx.edit_tree(store.package("three", "main").tree, {"context/files/data.csv": b"other"})
+        tx.set_package("three", tree)
+        return {"commit": tx.commit("On main", branch="main")}
+
+
+def _merge(store: Store) -> dict[str, Any]:
+    made = merge(store, "main")
+    assert made.conflicts == ()
+    assert made.commit != made.ours
+    return {"commit": made.commit}
+
+
 def _restore(store: Store) -> dict[str, Any]:
     early = next(op for op in operations(store) if op.command == "branch old")
     restore(store, early.id)
@@ -237,6 +252,8 @@ STEPS: dict[str, Callable[[Store], Any]] = {
     "undo": lambda store: store.undo(),
     "delete packed": lambda store: store.delete_branch("old"),
     "remove": _remove,
+    "diverge": _diverge,
+    "merge": _merge,
     "op restore": _restore,
     "take its place": lambda store: (store.delete_branch("old"), store.create_branch("old/new"))[1],
     "gc": lambda store: gc(store, dry_run=False) and None,
