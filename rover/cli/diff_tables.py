@@ -67,7 +67,8 @@ def _cells(cells: Sequence[CellChange], keyed: bool, look: Look, width: int) -> 
         room = width - first - second - 10
         old, new = _cell(cell.old, cell.old_formula), _cell(cell.new, cell.new_formula)
         if display_width(old) + display_width(new) > room:
-            old, new = cut(old, max(6, room // 2)), cut(new, max(6, room - min(display_width(old), room // 2)))
+            old = cut(old, max(3, room - min(display_width(new), room // 2)))  # the shorter one leaves room
+            new = cut(new, max(3, room - display_width(old)))
         change = f"{look.paint(old, 'old')} -> {look.paint(new, 'new')}"
         yield f"~ {pad(cut(head, first), first)}  {pad(cut(name, second), second)}  {change}"
 

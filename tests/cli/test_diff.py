@@ -325,3 +325,18 @@ def test_the_examples_of_the_help_page_run(home: Path) -> None:
         said = rover(*shlex.split(re.split(r"  +", line)[0]))
         assert said.code == 0, (line, said)
         assert said.out or said.err.startswith("no difference between "), line
+
+
+def test_three_dots_begin_where_both_histories_parted(home: Path) -> None:
+    assert rover("branch", "work").code == 0
+    store = Store.open(home)
+    edit(store, "one", {"task/instruction.md": b"On main.\n"})
+    store.switch("work")
+    edit(store, "one", {"harness/harness.json": Harness(tools=("shell",)).dump()})
+    assert rover("diff", "--name-only", "main...work").out == "one/harness/harness.json\n"
+    assert rover("diff", "--name-only", "main..work").out.splitlines() == [
+        "one/task/instruction.md", "one/harness/harness.json",
+    ]  # fmt: skip
+    with store.write() as tx:
+        other = tx.detached_commit("Alone", packages={}, parents=())
+    refused(rover("diff", f"main...{other}"), 2, "share no commit")
