@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from rover_store.errors import StoreError
+from rover_store.errors import RoverError
 from rover_store.fsck_evidence import check_cases, check_evidence, check_operations
 from rover_store.fsck_index import check_index
 from rover_store.fsck_objects import check_dangling, check_links, check_objects, check_reach
@@ -90,7 +90,7 @@ def _above(store: Store, inventory: Inventory, quick: bool, broken: bool, tick: 
         tick(what, n, len(parts))
         try:
             yield from part()
-        except (StoreError, OSError, ValueError) as error:
+        except (RoverError, OSError, ValueError) as error:
             if not broken:
                 message = getattr(error, "message", "") or str(error)
                 yield Problem(what, f"cannot be read to its end: {message}", kind="unreadable")

@@ -27,7 +27,8 @@ def check_index(store: Store) -> Iterator[Problem]:
         rows = store.index.ask(lambda db: db.execute("SELECT id FROM history WHERE shown").fetchall())
         if {row[0] for row in rows} != _ancestors(store, head):
             yield _wrong("history is not that of the head")
-        if store.index.rollouts({}) != list(store.evidence.ids()):
+        there, indexed = set(store.evidence.ids()), set(store.index.rollouts({}))
+        if any(_has_record(store, rollout) for rollout in there ^ indexed):  # one without is told with the evidence
             yield _wrong("rollouts are not those of the evidence")
         if store.index.ask(lambda db: db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
             yield _wrong("file is damaged")
@@ -79,6 +80,12 @@ def _indexed(store: Store, sql: str) -> _Sum:
         return found
 
     return store.index.ask(question)
+
+
+def _has_record(store: Store, rollout: str) -> bool:
+    root = store.evidence.root()
+    place = f"rollouts/{rollout[0]}/{rollout[1]}/{rollout[2]}/{rollout}/trajectory.json"
+    return root is None or store.evidence.objects.subtree(root, place) is not None
 
 
 def _ancestors(store: Store, head: str) -> set[str]:
