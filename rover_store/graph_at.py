@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from rover_store import layout
-from rover_store.errors import NotFound
+from rover_store.errors import NotFound, StoreError
 from rover_store.graph import Dependency, Stale, stale_order
 from rover_store.names import COMPONENTS
 
@@ -65,7 +65,7 @@ class GraphAt:
     def reach(self, names: Iterable[str], *, dependents: bool, depth: int | None = None) -> dict[str, int]:
         """The names and all they lead to within `depth` steps, with the distance (0 where no depth is asked)."""
         near, far = ("target", "source") if dependents else ("source", "target")
-        given = json.dumps(sorted(set(names)))
+        given = _given(names)
         if depth is None or depth >= DEEP:
             steps = self._each(f"SELECT e.{far} FROM walk JOIN {{edge}} e ON e.{near} = walk.name WHERE 1{{kept}}")
             given_rows = "SELECT value FROM json_each(?)"
@@ -87,12 +87,12 @@ class GraphAt:
             f" ON e.{near} = n.value WHERE 1{{kept}}",
             "UNION ALL",
         )
-        return sorted(Dependency(*row) for row in self.db.execute(sql, (json.dumps(sorted(set(names))),)))
+        return sorted(Dependency(*row) for row in self.db.execute(sql, (_given(names),)))
 
     def versions(self, names: Iterable[str]) -> dict[str, str]:
         """Present version of those of the names that are there."""
         sql = f"SELECT q.value, {self._version('q.value')} FROM json_each(?) q"
-        rows = self.db.execute(sql, (json.dumps(sorted(set(names))),))
+        rows = self.db.execute(sql, (_given(names),))
         return {name: version for name, version in rows if version is not None}
 
     def components(self, package: str) -> list[str]:
@@ -151,6 +151,16 @@ def glob(pattern: str) -> str:
     return pattern.replace("[!", "[^")
 
 
+def _given(names: Iterable[str]) -> str:
+    """Names as a parameter. What is no text names nothing: it is left out."""
+    wanted = sorted(set(names))
+    try:
+        "".join(wanted).encode()
+    except UnicodeEncodeError:
+        wanted = [name for name in wanted if not any("\ud800" <= letter <= "\udfff" for letter in name)]
+    return json.dumps(wanted)
+
+
 def stale_edge(source: str, target: str, recorded: str, present: str | None) -> Stale:
     package, _, component = source.rpartition("/")
     return Stale(package, component, target, recorded, present)
@@ -198,6 +208,8 @@ def _lay_beside(store: Store, db: sqlite3.Connection, shown: str | None, tree: s
     from rover_store.index_build import package_json
     from rover_store.index_rows import edges_of
 
+    if db.execute("SELECT 1 FROM temp.sqlite_master WHERE name = 'moved'").fetchone():
+        raise StoreError("a question about another revision is not answered yet")
     for statement in _TABLES:
         db.execute(statement)
     objects = store.objects

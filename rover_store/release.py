@@ -187,6 +187,11 @@ def _file(store: Store, made: Released, name: str) -> bytes | None:
 
 
 def _check(store: Store, tag: str, sign_off: str, message: str, allowed: set[str]) -> None:
+    for what, text in (("tag", tag), ("sign-off", sign_off), ("message", message)):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"the {what} is not UTF-8") from None
     if not _SIGNED.fullmatch(sign_off):
         raise UsageError(f"{sign_off!r} signs nothing off", hint="--sign-off 'Name <name@host>'")
     if _BAD_TEXT.search(message):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from store_samples import add, edit, new_store
 
 from rover_store import graph, graph_at
-from rover_store.errors import NotFound
+from rover_store.errors import NotFound, StoreError
 from rover_store.graph import Dependency
 from rover_store.graph_at import GraphAt
 from rover_store.index_tables import TABLES
@@ -147,6 +147,33 @@ def test_a_question_leaves_nothing_behind_and_failing_ones_too(tmp_path: Path) -
         assert len(store.stale()) == 1
         assert store.stale("HEAD~1") == []
     assert store.index.ask(lambda db: db.execute("SELECT count(*) FROM temp.sqlite_master").fetchone()[0]) == 0
+
+
+def test_what_is_no_text_names_nothing_and_costs_no_index(tmp_path: Path) -> None:
+    store = new_store(tmp_path)
+    add(store, "one")
+    store.index.sync()
+    place = store.index.path.stat().st_ino
+    for name in ("\udcff", "one/\udcff", "resources/files/\udcff", "one/task\0"):
+        with pytest.raises(NotFound):
+            store.closure([name])
+    assert graph_at.ask(store, "HEAD", lambda at: at.versions(["\udcff", "one/task"])).keys() == {"one/task"}
+    assert store.index.path.stat().st_ino == place
+
+
+def test_a_question_within_a_question_about_other_revisions_is_refused(tmp_path: Path) -> None:
+    store = new_store(tmp_path)
+    for name in ("one", "two", "three"):
+        add(store, name)
+    place = store.index.path.stat().st_ino
+
+    def nested(at: GraphAt) -> int:
+        return at.count() + graph_at.ask(store, "HEAD~2", lambda inner: inner.count())
+
+    assert graph_at.ask(store, "HEAD", nested) == 4
+    with pytest.raises(StoreError, match="another revision is not answered yet"):
+        graph_at.ask(store, "HEAD~1", nested)
+    assert store.index.path.stat().st_ino == place
 
 
 def test_only_what_differs_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

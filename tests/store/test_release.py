@@ -110,6 +110,8 @@ def test_undo_takes_it_back_as_a_whole_and_again_brings_it_back(tmp_path: Path) 
         (" <ann@example.org>", "", (), "signs nothing off"),
         ("Ann <a@b> <c@d>", "", (), "signs nothing off"),
         ("Ann\nLee <a@b>", "", (), "signs nothing off"),
+        ("Ann\udcff <a@b>", "", (), "the sign-off is not UTF-8"),
+        (ANN, "a\udcff", (), "the message is not UTF-8"),
         (ANN, "a\0b", (), "the message holds control characters"),
         (ANN, "", ("everything",), "'everything' is nothing to allow"),
     ],
@@ -131,6 +133,8 @@ def test_a_taken_or_odd_tag_is_refused(tmp_path: Path) -> None:
         release(store, "v1", sign_off=ANN)
     with pytest.raises(UsageError, match="not a name that a ref can have"):
         release(store, "a..b", sign_off=ANN)
+    with pytest.raises(UsageError, match="the tag is not UTF-8"):
+        release(store, "\udcff", sign_off=ANN)
     with pytest.raises(UsageError, match="the tag v1 is no release"):
         verify(store, "v1")
     with pytest.raises(NotFound):
