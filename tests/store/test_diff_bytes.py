@@ -25,8 +25,9 @@ WORDS = st.sampled_from(
     ]
 )  # fmt: skip
 DATA = st.one_of(st.binary(max_size=40), st.lists(WORDS, max_size=16).map(b"".join))
+FLOATS = st.floats(width=16).map(lambda x: x + 0.0)  # -0.0 is the same value as 0.0
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-2, 2) | st.floats(width=16) | st.text("ab\u00e9\ud7ff", max_size=2),
+    st.none() | st.booleans() | st.integers(-2, 2) | FLOATS | st.text("ab\u00e9\ud7ff", max_size=2),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["id", "name", "a", "rows"]), inner),
     max_leaves=12,
 )
