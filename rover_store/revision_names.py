@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 
 from rover_store import reflog, revision_syntax
 from rover_store.commits import parse_commit, parse_tag
-from rover_store.dates import parse_date
 from rover_store.errors import NotFound, StoreError
 from rover_store.objects import Objects
 from rover_store.oplog import Operation
@@ -107,6 +106,8 @@ class Names:
         return value
 
     def _was(self, full: str, at: str, rev: str) -> str | None:
+        from rover_store.dates import parse_date
+
         operations, now = self._operations(), self._clock()
         if full == "HEAD":
             moves = reflog.head_history(operations, self._refs.all(), self._refs.head(), now)
