@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rover_store.errors import StoreError
 from rover_store.fsck_objects import check_objects
 from rover_store.fsck_refs import check_refs
+from rover_store.gc_roots import DAMAGED
 from rover_store.inventory import Inventory, Repository, open_repositories, read_loose
 from rover_store.lock import RepositoryLock
 from rover_store.packfile import PackFile, object_digest
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from rover_store.store import Store
 
 Tick = Callable[[str, int, int], None]
-DAMAGED = "damaged"
 _ROUNDS = 50
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _HEX = re.compile(r"\b[0-9a-f]{40}\b")
 _HEX_BYTES = re.compile(rb"\b[0-9a-f]{40}\b")
+#: where repair puts what was damaged
+DAMAGED = "damaged"
 #: a file larger than this is no list of ids that someone left
 _NOTE = 1 << 20
 
@@ -96,11 +98,10 @@ def _evidence(store: Store) -> Iterator[str]:
 
 def _notes(folder: Path) -> Iterator[str]:
     """Ids in the small files beside the repositories: a merge under way, a proposal that waits."""
-    for file in sorted(folder.rglob("*")):
-        inside = file.relative_to(folder).parts
-        if inside[0].endswith(".git") or inside[0].startswith("index.db") or not file.is_file():
-            continue
-        yield from _hex_in(file)
+    for top in sorted(folder.iterdir()):
+        if not top.name.endswith(".git") and not top.name.startswith("index.db") and top.name != DAMAGED:
+            for file in [top] if top.is_file() else sorted(top.rglob("*")):
+                yield from _hex_in(file)
 
 
 def _hex_in(file: Path) -> Iterator[str]:
