@@ -159,7 +159,9 @@ class _Result:
         return _cut(" / ".join(side.rows[i][k] for k in at)) if at else str(i + side.first + 1)
 
     def _row(self, side: _Side, i: int, at: list[int]) -> RowChange:
-        return RowChange(self._label(side, i, at), i + side.first + 1, tuple(_cut(c) for c in side.rows[i]))
+        number = i + side.first
+        cells = [c or side.formulas.get((number, x), "") for x, c in enumerate(side.rows[i])]
+        return RowChange(self._label(side, i, at), number + 1, tuple(map(_cut, cells)))
 
 
 def _header(grid: Grid) -> list[str] | None:
