@@ -38,15 +38,16 @@ HINT = 'name one in .rover/config.toml: database = "postgresql+psycopg://user@ho
 
 
 class Synced(NamedTuple):
-    """What a sync did. `rows`: by table, as they are now; `fresh` where all was built anew."""
+    """What a sync did. `rows`: by table, where they were counted; `fresh` where all was built anew."""
 
     database: str
     rows: dict[str, int]
     fresh: bool
 
 
-def sync(store: Store, url: str) -> Synced:
+def sync(store: Store, url: str, *, count_rows: bool = True) -> Synced:
     """Bring a second database to where the store is now. StoreError names the database, never its password."""
+    rows: dict[str, int] = {}
     with _connected(url) as (engine, shown):
         try:
             with engine.begin() as connection:
@@ -59,13 +60,15 @@ def sync(store: Store, url: str) -> Synced:
                 with engine.begin() as connection:
                     _clear(connection)
                     _show(connection, store)
-            with engine.connect() as connection:
-                rows = {t.name: connection.execute(select(func.count()).select_from(t)).scalar() for t in _TABLES}
+            if count_rows:
+                with engine.connect() as connection:
+                    counts = [connection.execute(select(func.count()).select_from(t)).scalar() for t in _TABLES]
+                rows = {t.name: int(n or 0) for t, n in zip(_TABLES, counts, strict=True)}
         except SQLAlchemyError as error:
             raise _failure(shown, error) from None
         finally:
             engine.dispose()
-    return Synced(shown, {name: int(n or 0) for name, n in rows.items()}, fresh)
+    return Synced(shown, rows, fresh)
 
 
 def ask(store: Store, query: str, values: Values = (), *, timeout: float | None = 60.0, url: str = "") -> Rows:
@@ -75,7 +78,7 @@ def ask(store: Store, query: str, values: Values = (), *, timeout: float | None 
     place = url or store.config.database
     if not place:
         raise UsageError("the store has no second database", hint=HINT)
-    sync(store, place)
+    sync(store, place, count_rows=False)
     with _connected(place) as (engine, shown):
         connection = engine.connect()
         try:

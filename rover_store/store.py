@@ -204,7 +204,7 @@ class Store(Operations):
             from rover_store.mirror import sync
 
             try:
-                sync(self, self.config.database)
+                sync(self, self.config.database, count_rows=False)
             except RoverError:  # `rover reindex` tells; one that is away is not waited for again
                 self.mirrored = False
 
