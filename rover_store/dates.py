@@ -12,9 +12,9 @@ from datetime import UTC, date, datetime, timedelta
 _UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400}
 _DAYS = tuple(day.lower() for day in calendar.day_name)
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_PART = re.compile(r"(\d{1,9}|an?|" + "|".join(_NUMBERS) + r") (second|minute|hour|day|week|month|year)s?")
+_PART = re.compile(r"([0-9]{1,9}|an?|" + "|".join(_NUMBERS) + r") (second|minute|hour|day|week|month|year)s?")
 _AGO = re.compile(rf"(?:{_PART.pattern}(?: and)? )+ago")
-_CLOCK = re.compile(r"(\d{4}-\d\d?-\d\d?)(?:[T ](\d\d?:\d\d(?::\d\d)?)(?:\.\d+)? ?(Z|[+-]\d\d:?\d\d)?)?")
+_CLOCK = re.compile(r"(\d{4}-\d\d?-\d\d?)(?:[T ](\d\d?:\d\d(?::\d\d)?)(?:\.\d+)? ?(Z|[+-]\d\d:?\d\d)?)?", re.ASCII)
 
 
 def parse_date(text: str, now: int) -> int:
