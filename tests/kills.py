@@ -156,7 +156,7 @@ class Tally:
 def inspect(stage: Stage, tally: Tally, around: Around) -> None:
     """The next command ends soon and finds nothing wrong; git agrees; nothing acknowledged is lost or lies about."""
     checked = stage.rover("fsck")
-    assert (checked.code, checked.out) == (0, "all is well\n"), checked
+    assert checked.code == 0, checked  # evidence on what is in no commit is a warning
     tally.slowest_check = max(tally.slowest_check, checked.seconds)
     for git in stage.gits:
         said = _git(git, "fsck", "--full", "--strict", "--no-dangling")

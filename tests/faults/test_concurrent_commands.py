@@ -26,7 +26,7 @@ def stage(base: Stage, tmp_path: Path) -> Stage:
 
 def sound(stage: Stage) -> None:
     done = stage.rover("fsck")
-    assert (done.code, done.out) == (0, "all is well\n"), done
+    assert done.code == 0, done  # evidence on what is in no commit is a warning
     assert stage.left_over() == []
 
 
@@ -48,12 +48,12 @@ def test_four_commits(stage: Stage) -> None:
 
 
 def test_four_commits_of_one_package(stage: Stage) -> None:
-    """The last one wins; the others are in the history."""
+    """Forced, the last one wins; the others are in the history."""
     folders = [f"copy-{n}" for n in range(4)]
     for name in folders:
         shutil.copytree(stage.project / "my-task", stage.project / name)
         (stage.project / name / "context" / "files" / "mine.txt").write_text(name)
-    done = stage.at_once(*(("commit", name, "-m", name, "--json") for name in folders))
+    done = stage.at_once(*(("commit", name, "-m", name, "--json", "--force") for name in folders))
     assert [d.code for d in done] == [0] * 4, done
     commits = {json.loads(d.out)["commit"] for d in done}
     assert len(commits) == 4
