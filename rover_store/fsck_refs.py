@@ -15,6 +15,7 @@ from rover_store.problems import Problem
 from rover_store.refs import HEADS, check_ref
 
 _ID = re.compile(rb"[0-9a-f]{40}\n?")
+_BEGINS = re.compile(rb"[0-9a-f]{40}(\s|\Z)")
 _SYMREF = re.compile(rb"ref: (refs/\S+)\n?")
 _PACKED = re.compile(rb"([0-9a-f]{40}) (\S+)")
 _PEELED = re.compile(rb"\^[0-9a-f]{40}")
@@ -55,9 +56,7 @@ def check_refs(repository: Repository, inventory: Inventory) -> tuple[list[Probl
 
 
 def _judge(repository: Repository, name: str, value: str, inventory: Inventory) -> Problem | None:
-    try:
-        check_ref(name)
-    except UsageError:
+    if not _is_name(name):
         what = f"{name!a} is not a name that a ref can have"
         return Problem(repository.name, what, "error", "badRefName", "delete it")
     number = inventory.of(value)
@@ -70,6 +69,14 @@ def _judge(repository: Repository, name: str, value: str, inventory: Inventory) 
         what = f"{name} names {value}, which is a {KIND_NAME[kind]}, not a commit"
         return Problem(repository.name, what, "error", "refNotCommit", _UNDO)
     return None
+
+
+def _is_name(name: str) -> bool:
+    try:
+        check_ref(name)
+    except UsageError:
+        return False
+    return True
 
 
 def _content(repository: Repository, name: str, problems: list[Problem]) -> str | None:
@@ -85,7 +92,7 @@ def _content(repository: Repository, name: str, problems: list[Problem]) -> str 
     link = _SYMREF.fullmatch(data)
     if link:
         return link[1].decode("utf-8", "replace")
-    if not _ID.match(data):
+    if not _BEGINS.match(data):
         what = f"{name} is damaged: it holds no object id"
         problems.append(Problem(repository.name, what, "error", "badRefContent", _UNDO))
         return None
@@ -152,7 +159,7 @@ def _head(repository: Repository, refs: dict[str, str], inventory: Inventory) ->
             yield Problem(repository.name, what, "warning", "detachedHead", remedy)
     else:
         target = link[1].decode("utf-8", "replace")
-        if not target.startswith(HEADS):
+        if not target.startswith(HEADS) or not _is_name(target):
             yield Problem(repository.name, f"HEAD does not name a branch: {target!a}", "error", "badHead", remedy)
         elif target not in refs and any(name.startswith(HEADS) for name in refs):
             what = f"HEAD names {target}, which does not exist, while other branches do"
