@@ -25,7 +25,7 @@ def shell(block: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_there_are_two_commands_of_set_up_and_they_are_those_of_ci():
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 5
     assert BLOCKS[0].startswith(INSTALL)
     ci = (ROOT / ".ci" / "run").read_text()
     install, test = BLOCKS[1].strip().split(" && ")
@@ -33,7 +33,7 @@ def test_there_are_two_commands_of_set_up_and_they_are_those_of_ci():
     assert test in ci
 
 
-@pytest.mark.parametrize("number", [0, 2, 3])
+@pytest.mark.parametrize("number", [0, 2, 3, 4])
 def test_block_runs(number, tmp_path):
     done = shell(BLOCKS[number].removeprefix(INSTALL), tmp_path)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
