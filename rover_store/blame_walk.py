@@ -77,7 +77,8 @@ class Walk:
         row = self._numbers.db.execute(
             """WITH RECURSIVE line(seq) AS (VALUES (?) UNION ALL
             SELECT parent FROM parent JOIN line ON child = line.seq WHERE position = 0)
-            SELECT seq FROM line WHERE EXISTS (SELECT 1 FROM change WHERE change.seq = line.seq AND node = ?) LIMIT 1""",
+            SELECT seq FROM line
+            WHERE EXISTS (SELECT 1 FROM change WHERE change.seq = line.seq AND node = ?) LIMIT 1""",
             (number, self._node),
         ).fetchone()
         return number if row is None else int(row[0])
