@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from rover_store.errors import StoreError as StoreError
     from rover_store.errors import UsageError as UsageError
     from rover_store.evidence import Evidence as Evidence
+    from rover_store.history.log import LogEntry as LogEntry
     from rover_store.layout import PackageEntry as PackageEntry
-    from rover_store.log import LogEntry as LogEntry
     from rover_store.store import Store as Store
-    from rover_store.transfer import clone as clone
+    from rover_store.transfer.transfer import clone as clone
     from rover_store.trees import TreeItem as TreeItem
     from rover_store.write import Content as Content
     from rover_store.write import Transaction as Transaction
@@ -36,7 +36,7 @@ _HOME = {
     "Commit": "commits",
     "Content": "write",
     "Evidence": "evidence",
-    "LogEntry": "log",
+    "LogEntry": "history.log",
     "LostRace": "errors",
     "NotFound": "errors",
     "PackageEntry": "layout",
@@ -47,7 +47,7 @@ _HOME = {
     "Transaction": "write",
     "TreeItem": "trees",
     "UsageError": "errors",
-    "clone": "transfer",
+    "clone": "transfer.transfer",
 }
 
 __all__ = [

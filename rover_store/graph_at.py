@@ -205,8 +205,8 @@ def _shown_tree(db: sqlite3.Connection) -> str | None:
 
 def _lay_beside(store: Store, db: sqlite3.Connection, shown: str | None, tree: str | None) -> None:
     """Packages and resources of `tree` that differ from what the index shows, in temporary tables."""
-    from rover_store.index_build import package_json
-    from rover_store.index_rows import edges_of
+    from rover_store.index.build import package_json
+    from rover_store.index.rows import edges_of
 
     if db.execute("SELECT 1 FROM temp.sqlite_master WHERE name = 'moved'").fetchone():
         raise StoreError("a question about another revision is not answered yet")

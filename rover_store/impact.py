@@ -22,8 +22,8 @@ from rover_store import layout
 from rover_store.errors import UsageError
 from rover_store.graph import Dependency, Stale, node, stale_order
 from rover_store.graph_at import GraphAt, ask, stale_edge
-from rover_store.index_build import package_json
-from rover_store.index_rows import edges_of
+from rover_store.index.build import package_json
+from rover_store.index.rows import edges_of
 from rover_store.names import COMPONENTS
 
 if TYPE_CHECKING:

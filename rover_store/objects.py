@@ -19,11 +19,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from rover_store import loose
 from rover_store.errors import NotFound, StoreError
-from rover_store.pack_format import TooLarge
-from rover_store.pack_list import PackList
-from rover_store.packs import BLOB, COMMIT, KIND_NAME, TREE, Pack, PackWriter, object_hash, object_id
+from rover_store.packs import BLOB, COMMIT, KIND_NAME, TREE, Pack, PackWriter, loose, object_hash, object_id
+from rover_store.packs.format import TooLarge
+from rover_store.packs.listing import PackList
 from rover_store.trees import EMPTY_TREE, FOLDER, Level, TreeItem, parse_tree
 
 if TYPE_CHECKING:

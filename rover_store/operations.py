@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 if TYPE_CHECKING:
-    from rover_store.blame import Blamed
+    from rover_store.care.gc import GcReport
+    from rover_store.care.prune import PruneReport
     from rover_store.explain import Link
-    from rover_store.gc import GcReport
+    from rover_store.history.blame import Blamed
     from rover_store.impact import Impact
-    from rover_store.merge import MergeResult
+    from rover_store.index.sql import Rows
+    from rover_store.merging.merge import MergeResult
     from rover_store.oplog import Operation
-    from rover_store.prune import PruneReport
     from rover_store.release import Released
-    from rover_store.sql import Rows
     from rover_store.store import Store
-    from rover_store.transfer import Pulled, Transferred
+    from rover_store.transfer.transfer import Pulled, Transferred
 
 
 class Operations:
@@ -31,13 +31,13 @@ class Operations:
         self, sql: str, values: Sequence[Any] | Mapping[str, Any] = (), *, timeout: float | None = 60.0
     ) -> Rows:
         """Answer one SELECT over the documented views (`rover help sql`); `values` fill `?` or `:name`."""
-        from rover_store.sql import ask
+        from rover_store.index.sql import ask
 
         return ask(self._store, sql, values, timeout=timeout)
 
     def blame(self, path: str, rev: str = "HEAD", field: str | None = None) -> list[Blamed]:
         """The commit that gave each field (of a record) or line (of a text) its value."""
-        from rover_store.blame import blame
+        from rover_store.history.blame import blame
 
         return blame(self._store, path, rev, field)
 
@@ -55,7 +55,7 @@ class Operations:
 
     def merge_bases(self, one: str, other: str) -> list[str]:
         """Best common ancestors of two revisions, sorted by id; empty for unrelated histories."""
-        from rover_store.ancestry import merge_bases
+        from rover_store.history.ancestry import merge_bases
 
         return merge_bases(self._store, self._store.resolve(one), self._store.resolve(other))
 
@@ -66,7 +66,7 @@ class Operations:
         unrelated: bool = False, command: str = "",
     ) -> MergeResult:  # fmt: skip
         """Merge a revision into a branch, by component, file, line and field. Conflicts move no branch."""
-        from rover_store.merge import merge
+        from rover_store.merging.merge import merge
 
         return merge(
             self._store, other, into=into, message=message, author=author, time=time, favour=favour,
@@ -75,13 +75,13 @@ class Operations:
 
     def fetch(self, remote: str = "", *, evidence: bool = False, sealed: bool = False) -> Transferred:
         """Take the branches (as REMOTE/BRANCH) and new tags of a remote. No branch of this store moves."""
-        from rover_store.transfer import fetch
+        from rover_store.transfer.transfer import fetch
 
         return fetch(self._store, remote, evidence=evidence, sealed=sealed)
 
     def pull(self, remote: str = "", branch: str = "", *, evidence: bool = False, sealed: bool = False) -> Pulled:
         """Fetch, then merge the remote's branch into the current one."""
-        from rover_store.transfer import pull
+        from rover_store.transfer.transfer import pull
 
         return pull(self._store, remote, branch, evidence=evidence, sealed=sealed)
 
@@ -89,7 +89,7 @@ class Operations:
         self, remote: str = "", branch: str = "", *, tags: bool = False, evidence: bool = False, sealed: bool = False
     ) -> Transferred:
         """Give a branch to a remote; UsageError where that would take back what others pushed."""
-        from rover_store.transfer import push
+        from rover_store.transfer.transfer import push
 
         return push(self._store, remote, branch, tags=tags, evidence=evidence, sealed=sealed)
 
@@ -111,7 +111,7 @@ class Operations:
 
     def gc(self, *, dry_run: bool = True, grace: float | None = None, now: float | None = None) -> GcReport:
         """Collect what nothing needs and is older than `grace` seconds. Only says what would go, unless told."""
-        from rover_store.gc import GRACE, gc
+        from rover_store.care.gc import GRACE, gc
 
         return gc(self._store, dry_run=dry_run, grace=GRACE if grace is None else grace, now=now)
 
@@ -119,6 +119,6 @@ class Operations:
         self, pattern: str = "*", *, policy: str | None = None, before: int | None = None, dry_run: bool = True
     ) -> PruneReport:
         """Shallow evidence: trajectories go, keys and verdicts stay. Only says what would go, unless told."""
-        from rover_store.prune import prune_trajectories
+        from rover_store.care.prune import prune_trajectories
 
         return prune_trajectories(self._store, pattern, policy=policy, before=before, dry_run=dry_run)

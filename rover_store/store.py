@@ -24,16 +24,16 @@ from rover_store.objects import Objects
 from rover_store.operations import Operations
 from rover_store.oplog import operations
 from rover_store.refs import CASES, HEADS, TAGS, Refs, check_ref, require
-from rover_store.revision import Found, Revisions
+from rover_store.revisions.revision import Found, Revisions
 from rover_store.write import Content, Transaction
 
 if TYPE_CHECKING:
-    from rover_store.diff import Diff
+    from rover_store.care.fsck import Problem
+    from rover_store.diffs.diff import Diff
     from rover_store.evidence import Evidence
-    from rover_store.folder import FolderCommit
-    from rover_store.fsck import Problem
-    from rover_store.index import Index
-    from rover_store.log import LogEntry
+    from rover_store.folders.folder import FolderCommit
+    from rover_store.history.log import LogEntry
+    from rover_store.index.index import Index
     from rover_store.oplog import Operation
     from rover_store.sealed import Sealed
 
@@ -119,7 +119,7 @@ class Store(Operations):
         resource: str | None = None, since: int | None = None, until: int | None = None, limit: int | None = None,
     ) -> Iterator[LogEntry]:  # fmt: skip
         """Commits of a revision, the newest first; those that touch a package (glob), its component, a resource."""
-        from rover_store.log import Filter, log
+        from rover_store.history.log import Filter, log
 
         node = package
         if component is not None:
@@ -135,7 +135,7 @@ class Store(Operations):
 
     def diff(self, old: str, new: str = "HEAD", pattern: str = "*") -> Diff:
         """What differs between two revisions, by package, component and file."""
-        from rover_store.diff import diff
+        from rover_store.diffs.diff import diff
 
         a, b = self.commit(old), self.commit(new)
         return diff(self.objects, a.tree, b.tree, pattern, ids=(a.id, b.id))
@@ -148,7 +148,7 @@ class Store(Operations):
             return [], {}
         if self._is_head(rev):
             return self.index.graph()
-        from rover_store.index_build import graph_of
+        from rover_store.index.build import graph_of
 
         return graph_of(self.objects, root)
 
@@ -184,7 +184,7 @@ class Store(Operations):
 
     def put_files(self, files: Mapping[str, Content], base: str | None = None) -> str:
         """Store files outside any commit (a proposal, a candidate) and return their tree's id."""
-        from rover_store.freshen import freshen
+        from rover_store.care.freshen import freshen
 
         with self.lock:
             tx = Transaction(self, "")
@@ -201,7 +201,7 @@ class Store(Operations):
         with suppress(StoreError, OSError):
             self.index.sync(patience=0)
         if self.config.database and self.mirrored:
-            from rover_store.mirror import sync
+            from rover_store.index.mirror import sync
 
             try:
                 sync(self, self.config.database, count_rows=False)
@@ -213,7 +213,7 @@ class Store(Operations):
         """The index; opened when something asks."""
         with self._late:
             if self._index is None:
-                from rover_store.index import Index
+                from rover_store.index.index import Index
 
                 self._index = Index(self, self.folder / "index.db")
             return self._index
@@ -224,13 +224,13 @@ class Store(Operations):
 
     def fsck(self) -> list[Problem]:
         """Errors of the repositories, the records' ties and the index. `fsck.fsck` tells warnings too."""
-        from rover_store.fsck import fsck
+        from rover_store.care.fsck import fsck
 
         return [problem for problem in fsck(self) if problem.severity == "error"]
 
     def checkout(self, name: str, folder: Path, rev: str = "HEAD", *, force: bool = False) -> PackageEntry:
         """Write a package out as a folder: a new or empty one, or an unchanged checkout (`force`: a changed one)."""
-        from rover_store.folder import checkout
+        from rover_store.folders.folder import checkout
 
         return checkout(self, name, folder, rev, force=force)
 
@@ -243,7 +243,7 @@ class Store(Operations):
         What the store has changed since the folder was checked out is kept; UsageError where both changed one thing.
         `force` takes the folder as it is. `fresh` says that unchanged components fit the changed ones.
         """
-        from rover_store import folder as folders
+        from rover_store.folders import folder as folders
 
         return folders.commit_folder(
             self, folder, message, author=author, time=time, command=command, fresh=fresh, force=force

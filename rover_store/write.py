@@ -16,9 +16,9 @@ from rover_store import commits, oplog
 from rover_store.errors import LostRace, NotFound, StoreError, UsageError
 from rover_store.names import RESOURCE_KINDS, check_name, package_path
 from rover_store.packs import BLOB, COMMIT, TAG, PackWriter
+from rover_store.packs.rollup import roll_up
 from rover_store.publish import publish
 from rover_store.refs import HEADS, OPS, SEALED, TAGS, check_ref
-from rover_store.rollup import roll_up
 from rover_store.trees import FILE, FOLDER, Level, TreeItem, edit_tree, nest, parse_tree, write_level
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Transaction:
 
     def blob_file(self, source: Path | BinaryIO) -> str:
         """Store a file of any size (a path, or the rest of an open seekable file), chunk by chunk; return its id."""
-        from rover_store.blob_files import write_file
+        from rover_store.packs.blob_files import write_file
 
         return write_file(self._writer, self.store.objects.exists, source)
 

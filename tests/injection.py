@@ -25,11 +25,11 @@ from typing import Any, NamedTuple
 from store_samples import git, new_store, package_files, package_tree
 
 from rover_store import durable, lock
+from rover_store.care.gc import gc
 from rover_store.errors import RoverError, StoreError
 from rover_store.evidence import rollout_id
-from rover_store.gc import gc
 from rover_store.lock import LOCK_FILE
-from rover_store.merge import merge
+from rover_store.merging.merge import merge
 from rover_store.oplog import OUTSIDE, operations, restore, view, view_after
 from rover_store.records import Budget, RolloutKey, SealedAudit, Trajectory
 from rover_store.sealed import read_for_audit

@@ -15,14 +15,14 @@ from pathlib import Path
 
 from rover.bench.rows import Row
 from rover.bench.suite import build, clock, name
+from rover_store.care.fsck import fsck
+from rover_store.care.gc import gc
+from rover_store.care.stats import stats
 from rover_store.commits import AUTHOR, encode_commit
-from rover_store.fsck import fsck
-from rover_store.gc import gc
 from rover_store.layout import package_trees
 from rover_store.names import package_path
 from rover_store.packs import BLOB, COMMIT, PackWriter
 from rover_store.refs import HEADS
-from rover_store.stats import stats
 from rover_store.store import Store
 from rover_store.trees import FILE, FOLDER, Level, TreeItem, edit_tree, parse_tree
 

@@ -23,7 +23,8 @@ CHANGED = 10
 _ASK = """
 import sys, time
 from pathlib import Path
-from rover_store import evidence_at, explain, graph_at, impact, index_rows
+from rover_store import evidence_at, explain, graph_at, impact
+from rover_store.index import rows as index_rows
 from rover_store.store import Store
 from rover.ops.status import status
 begin = time.process_time()

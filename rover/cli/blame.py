@@ -23,7 +23,7 @@ def command(
 
     Example: rover blame my-task --field title
     """
-    from rover_store.blame import blame
+    from rover_store.history.blame import blame
 
     rows = blame(open_store(), what, rev, field or None)
     if as_json:

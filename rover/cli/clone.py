@@ -26,8 +26,8 @@ def command(
     Example: rover clone . ../copy
     """
     from rover.cli.sharing import notes
-    from rover_store.remotes import without_secrets
-    from rover_store.transfer import clone
+    from rover_store.transfer.remotes import without_secrets
+    from rover_store.transfer.transfer import clone
 
     done = clone(
         source, folder, packages=tuple(package), branch=branch, evidence=with_evidence, sealed=with_sealed,

@@ -25,7 +25,7 @@ def command(
 
     Example: rover commit my-task -m 'A first task'
     """
-    from rover_store.folder import LARGE, LIMITS, commit_folder
+    from rover_store.folders.folder import LARGE, LIMITS, commit_folder
 
     done = commit_folder(
         open_store(), folder, message, command=command_line(), fresh=fresh, force=force,

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rover.cli.diff_look import Look
     from rover.ops.diff import Comparison
     from rover.ops.extract.box import Extractor
-    from rover_store.diff import FileDiff
     from rover_store.diffs.content import Content, Counts
+    from rover_store.diffs.diff import FileDiff
 
 MARK = {"added": "A", "removed": "D", "changed": "M"}
 STYLE = {"added": "new", "removed": "old", "changed": "head"}

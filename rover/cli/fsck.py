@@ -11,7 +11,7 @@ from rover.cli.output import Json, counted, note, print_json, progress, table, w
 from rover.cli.stores import open_store
 
 if TYPE_CHECKING:
-    from rover_store.problems import Problem
+    from rover_store.care.problems import Problem
 
 _SEVERITIES = ("error", "warning", "info")
 

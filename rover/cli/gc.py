@@ -13,7 +13,7 @@ from rover.cli.stores import open_store
 from rover_store.errors import UsageError
 
 if TYPE_CHECKING:
-    from rover_store.gc import GcReport
+    from rover_store.care.gc import GcReport
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "": 1}
 

@@ -69,7 +69,7 @@ def sides(store: Store, words: list[str]) -> tuple[str, str]:
         raise UsageError("at most two revisions can be compared")
     text = words[0] if len(words) == 1 else ""
     if "..." in text:
-        from rover_store.ancestry import merge_bases
+        from rover_store.history.ancestry import merge_bases
 
         left, _, right = text.partition("...")
         bases = merge_bases(store, store.resolve(left or "HEAD"), store.resolve(right or "HEAD"))

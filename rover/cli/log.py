@@ -15,7 +15,7 @@ from rover.cli.stores import IN_MEMORY, open_store
 from rover_store.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
-    from rover_store.log import LogEntry
+    from rover_store.history.log import LogEntry
     from rover_store.store import Store
 
 _PAGE = 200
@@ -51,8 +51,8 @@ def command(
     Example: rover log --limit 10
     """
     from rover.ops.history import narrow, read_words
-    from rover_store.log import log
-    from rover_store.log_select import Filter
+    from rover_store.history.log import log
+    from rover_store.history.log_select import Filter
 
     store = open_store()
     if case:
@@ -120,7 +120,7 @@ def _json(store: Store, entries: Iterable[LogEntry], stat: bool) -> None:
 
 
 def _files(store: Store, entry: LogEntry) -> Iterator[dict[str, Any]]:
-    from rover_store.log_files import files
+    from rover_store.history.log_files import files
 
     return (change._asdict() for change in islice(files(store, entry), _CHANGES))
 
@@ -149,7 +149,7 @@ def _trailer(text: str) -> tuple[str, str | None]:
 
 
 def _date(text: str, option: str) -> int | None:
-    from rover_store.dates import parse_date
+    from rover_store.history.dates import parse_date
 
     if not text:
         return None

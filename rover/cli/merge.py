@@ -13,8 +13,8 @@ from rover.cli.stores import command_line, open_store
 from rover_store.errors import UsageError
 
 if TYPE_CHECKING:
-    from rover_store.merge import MergeResult
-    from rover_store.merge_open import OpenMerge
+    from rover_store.merging.merge import MergeResult
+    from rover_store.merging.open_merges import OpenMerge
     from rover_store.records import Conflict
     from rover_store.store import Store
 
@@ -55,13 +55,13 @@ def command(
     if resolve:
         _resolve(store, target, branch, as_json)
     elif proceed:
-        from rover_store.merge_finish import continue_merge
+        from rover_store.merging.finish import continue_merge
 
         folder = Path(target) if target else None
         done = continue_merge(store, folder, branch, time=now(), command=command_line())
         print_result(done, as_json)
     elif abort:
-        from rover_store import merge_open
+        from rover_store.merging import open_merges as merge_open
 
         there = merge_open.abort(store, branch, command=command_line())
         text = f"dropped the merge of {there.record.other} into {there.record.into}; {there.record.into} never moved"
@@ -69,7 +69,7 @@ def command(
     elif show:
         _list(store, branch, as_json)
     else:
-        from rover_store.merge_open import choose
+        from rover_store.merging.open_merges import choose
 
         there, count = choose(store, "ours" if ours else "theirs", target or "*", branch, command=command_line())
         _chosen(there, count, "ours" if ours else "theirs", as_json)
@@ -79,7 +79,7 @@ def _begin(
     store: Store, other: str, into: str | None, message: str, favour: str, forward: bool, unrelated: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
-    from rover_store.merge import merge
+    from rover_store.merging.merge import merge
 
     done = merge(
         store, other, into=into, message=message, time=now(), favour=favour or None,  # type: ignore[arg-type]
@@ -130,7 +130,7 @@ def plain_result(done: MergeResult) -> dict[str, Any]:
 
 
 def _row(found: Conflict) -> tuple[str, ...]:
-    from rover_store.merge_open import name_of
+    from rover_store.merging.open_merges import name_of
 
     where = name_of(found) + (f" {'.'.join(found.field)}" if found.field else "")
     if found.kind == "field":
@@ -149,7 +149,7 @@ def _short(value: str | None) -> str:
 
 
 def _resolve(store: Store, target: str, branch: str | None, as_json: bool) -> None:
-    from rover_store.merge_settle import write_folder
+    from rover_store.merging.settle import write_folder
 
     if not target:
         raise UsageError("name a folder to write", hint="rover merge --resolve DIR")
@@ -162,7 +162,7 @@ def _resolve(store: Store, target: str, branch: str | None, as_json: bool) -> No
 
 
 def _list(store: Store, branch: str | None, as_json: bool) -> None:
-    from rover_store.merge_open import open_merges
+    from rover_store.merging.open_merges import open_merges
 
     found = [m for m in open_merges(store) if branch in (None, m.record.into)]
     if as_json:

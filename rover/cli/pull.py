@@ -23,7 +23,7 @@ def command(
     """
     from rover.cli.merge import plain_result, print_result
     from rover.cli.sharing import moved, notes
-    from rover_store.transfer import fetch, pull
+    from rover_store.transfer.transfer import fetch, pull
 
     store = open_store()
     if only_fetch:

@@ -23,7 +23,7 @@ def command(
     Example: rover push ../copy main --tags
     """
     from rover.cli.sharing import moved, notes
-    from rover_store.transfer import push
+    from rover_store.transfer.transfer import push
 
     done = push(
         open_store(), remote, branch, tags=tags, evidence=with_evidence, sealed=with_sealed, command=command_line()

@@ -26,7 +26,7 @@ def command(
     if store.index.in_memory:
         note(IN_MEMORY)
     if to or store.config.database:
-        from rover_store.mirror import sync
+        from rover_store.index.mirror import sync
 
         found = sync(store, to or store.config.database)
         said |= {"database": found.database, "rows": found.rows, "fresh": found.fresh}

@@ -27,7 +27,7 @@ def list_remotes(as_json: bool = Json) -> None:
 
     Example: rover remote list
     """
-    from rover_store.remotes import remotes, without_secrets
+    from rover_store.transfer.remotes import remotes, without_secrets
 
     found = [r._replace(url=without_secrets(r.url)) for r in remotes(open_store()).values()]
     if as_json:
@@ -46,7 +46,7 @@ def add_remote(
 
     Example: rover remote add origin ../copy
     """
-    from rover_store.remotes import add, without_secrets
+    from rover_store.transfer.remotes import add, without_secrets
 
     done = add(open_store(), name, url)
     shown = without_secrets(done.url)
@@ -59,7 +59,7 @@ def remove_remote(name: str = typer.Argument(..., help="Remote to forget."), as_
 
     Example: rover remote remove origin
     """
-    from rover_store.remotes import remove, without_secrets
+    from rover_store.transfer.remotes import remove, without_secrets
 
     done = remove(open_store(), name, command=command_line())
     shown = without_secrets(done.url)

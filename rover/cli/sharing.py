@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rover.cli.output import counted
 
 if TYPE_CHECKING:
-    from rover_store.transfer import Transferred, Update
+    from rover_store.transfer.transfer import Transferred, Update
 
 
 def moved(updates: tuple[Update, ...]) -> list[str]:

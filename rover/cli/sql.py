@@ -16,7 +16,7 @@ from rover.cli.stores import IN_MEMORY, open_store
 from rover_store.errors import UsageError
 
 if TYPE_CHECKING:
-    from rover_store.sql import Rows
+    from rover_store.index.sql import Rows
 
 #: rows of a table where no --limit is given
 _ROWS = 1000
@@ -52,11 +52,11 @@ def command(
         values = [query, *(values or [])]
     store, given = open_store(), _given(values or [], param)
     if database:
-        from rover_store.mirror import ask as ask_database
+        from rover_store.index.mirror import ask as ask_database
 
         found = ask_database(store, text, given, timeout=timeout or None)
     else:
-        from rover_store.sql import ask
+        from rover_store.index.sql import ask
 
         found = ask(store, text, given, timeout=timeout or None)
     if as_csv:
@@ -174,7 +174,7 @@ def _unique(names: tuple[str, ...]) -> list[str]:
 
 
 def _describe(*, columns: bool, as_json: bool) -> None:
-    from rover_store.index_views import VIEWS, reference
+    from rover_store.index.views import VIEWS, reference
 
     if as_json:
         print_json({name: dict(view.columns) if columns else view.row for name, view in VIEWS.items()})

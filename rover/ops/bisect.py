@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from rover_store.ancestry import bisect_order
 from rover_store.errors import UsageError
+from rover_store.history.ancestry import bisect_order
 
 if TYPE_CHECKING:
     from rover_store.store import Store

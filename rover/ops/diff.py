@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from rover_store import diff as trees
-from rover_store.diff import ComponentDiff, FileDiff, PackageDiff, ResourceDiff
+from rover_store.diffs import diff as trees
 from rover_store.diffs.content import Content, Extract
+from rover_store.diffs.diff import ComponentDiff, FileDiff, PackageDiff, ResourceDiff
 from rover_store.diffs.walk import content
 from rover_store.objects import Objects
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rover.ops.diff import Comparison, Narrow, Side
-from rover_store import diff as trees
-from rover_store.diff import FileDiff
+from rover_store.diffs import diff as trees
+from rover_store.diffs.diff import FileDiff
 from rover_store.errors import NotFound, UsageError
 from rover_store.names import COMPONENTS, package_path
 from rover_store.objects import Objects
-from rover_store.revision_syntax import split_dots
+from rover_store.revisions.syntax import split_dots
 from rover_store.trees import EMPTY_TREE
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _range(store: Store, word: str) -> tuple[Side, Side]:
     left, dots, right = split_dots(word)
     a, b = (store.resolve(side or "HEAD") for side in (left, right))
     if dots == "...":
-        from rover_store.ancestry import merge_bases
+        from rover_store.history.ancestry import merge_bases
 
         bases = merge_bases(store, a, b)
         if not bases:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rover_store.errors import NotFound, RoverError, UsageError
 from rover_store.graph_at import glob
-from rover_store.log_select import Filter, exact, indexed
+from rover_store.history.log_select import Filter, exact, indexed
 from rover_store.names import COMPONENTS
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from rover_store import layout
 from rover_store.errors import NotFound, RoverError
 from rover_store.layout import changed_components, changed_packages, changed_resources
 from rover_store.names import COMPONENTS
-from rover_store.revision_syntax import split_path
+from rover_store.revisions.syntax import split_path
 from rover_store.trees import SUBMODULE
 
 if TYPE_CHECKING:

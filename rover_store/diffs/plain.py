@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rover_store.diff import ComponentDiff, FileDiff, PackageDiff, ResourceDiff
 from rover_store.diffs.content import Content, Counts, Hunk, Image, TableChange, TextPart
+from rover_store.diffs.diff import ComponentDiff, FileDiff, PackageDiff, ResourceDiff
 from rover_store.diffs.walk import moves
 
 #: (place in the package or resource, file) -> its content; None: names alone

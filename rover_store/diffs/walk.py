@@ -13,7 +13,7 @@ from rover_store.errors import NotFound
 from rover_store.trees import LINK
 
 if TYPE_CHECKING:
-    from rover_store.diff import Diff, FileDiff, PackageDiff
+    from rover_store.diffs.diff import Diff, FileDiff, PackageDiff
 
 
 class Blobs(Protocol):

@@ -16,8 +16,8 @@ from rover.cli.stores import IN_MEMORY
 from rover.ops.history import read_words
 from rover.sandbox.bubblewrap import find_bwrap
 from rover_store.errors import NotFound, SandboxError
-from rover_store.index_views import VIEWS
-from rover_store.log_select import Filter
+from rover_store.history.log_select import Filter
+from rover_store.index.views import VIEWS
 from rover_store.store import Store
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from store_samples import add, edit, git, new_store
 
-from rover_store.fsck import Problem, fsck
+from rover_store.care.fsck import Problem, fsck
 from rover_store.packs import Pack, PackWriter
 from rover_store.store import Store
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from injection import Fault, Played, copy, judge, kinds, play, template, trajectory
 
+from rover_store.care.gc import gc
+from rover_store.care.prune import prune_trajectories
 from rover_store.evidence import rollout_id
-from rover_store.gc import gc
-from rover_store.prune import prune_trajectories
 from rover_store.store import Store
 
 #: so many faults, spread evenly over all

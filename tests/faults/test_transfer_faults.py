@@ -12,12 +12,12 @@ import pytest
 from injection import Fault, Shim, kinds
 from store_samples import add, edit, git, new_store
 
-from rover_store import remotes
-from rover_store.merge import merge
-from rover_store.merge_finish import continue_merge
-from rover_store.merge_open import choose, open_merges
+from rover_store.merging.finish import continue_merge
+from rover_store.merging.merge import merge
+from rover_store.merging.open_merges import choose, open_merges
 from rover_store.store import Store
-from rover_store.transfer import clone, pull, push
+from rover_store.transfer import remotes
+from rover_store.transfer.transfer import clone, pull, push
 
 INSTRUCTION = "task/instruction.md"
 Work = Callable[[Path], object]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from store_samples import add, edit
 
-from rover_store import ancestry
+from rover_store.history import ancestry
 from rover_store.store import Store
 
 PAGE = (Path(__file__).parents[2] / "rover/docs/revisions.md").read_text()

@@ -11,8 +11,8 @@ from refusals import rover
 from store_samples import add, edit, new_store
 
 from rover.cli.help_topics import page
-from rover_store import sql
-from rover_store.index_views import VIEWS, reference
+from rover_store.index import sql
+from rover_store.index.views import VIEWS, reference
 
 
 def test_the_page_lists_the_views_as_they_are(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rover_store.dates import parse_date
+from rover_store.history.dates import parse_date
 
 NOW = 1_700_000_000  # 2023-11-14 22:13:20 UTC
 

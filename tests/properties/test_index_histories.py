@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_samples import git, new_store
 
-from rover_store import sql
-from rover_store.index_views import VIEWS
+from rover_store.history.log import Filter, log
+from rover_store.index import sql
+from rover_store.index.views import VIEWS
 from rover_store.layout import entry, package_trees
-from rover_store.log import Filter, log
 from rover_store.names import package_path
 from rover_store.store import Store
 

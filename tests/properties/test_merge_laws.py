@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rover_store.merge_records import ABSENT, at, merge_values, put, same
-from rover_store.merge_text import clean, marked, markers, merge_text
+from rover_store.merging.fields import ABSENT, at, merge_values, put, same
+from rover_store.merging.text import clean, marked, markers, merge_text
 
 scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "a", "b"]) | st.sampled_from([1.0, 1.5])
 members = st.builds(lambda i, v: {"id": i, "v": v}, st.sampled_from("abcd"), scalars)

@@ -11,11 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from store_samples import git
 
-from rover_store import deltas
-from rover_store.codec import codec
 from rover_store.objects import Objects
-from rover_store.pack_write import Entries
-from rover_store.packs import BLOB, TREE, PackWriter, index_bytes, object_id
+from rover_store.packs import BLOB, TREE, PackWriter, deltas, index_bytes, object_id
+from rover_store.packs.codec import codec
+from rover_store.packs.write import Entries
 
 CODECS = [n for n, m in (("isal", "isal"), ("zlib", "zlib")) if importlib.util.find_spec(m)]
 contents = st.lists(

@@ -11,8 +11,8 @@ import pytest
 from foreign_git import WORDS, random_history
 from store_samples import git, new_store
 
-from rover_store import ancestry
 from rover_store.errors import Ambiguous, NotFound, StoreError
+from rover_store.history import ancestry
 from rover_store.store import Store
 
 SEEDS = range(8)

@@ -14,8 +14,8 @@ from rover.rollout.engine import Engine
 from rover.rollout.env import load_env
 from rover.rollout.records import RolloutRequest
 from rover.sandbox.protocol import Runtime
+from rover_store.care.prune import prune_trajectories
 from rover_store.errors import StoreError
-from rover_store.prune import prune_trajectories
 from rover_store.store import Store
 
 SOLVER = ScriptedPolicy([(c,) for c in solution_calls()], "Wrote report.csv.")

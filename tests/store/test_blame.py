@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from store_samples import add, edit, git, new_store
 
-from rover_store.blame import Blamed, blame, flat
 from rover_store.errors import NotFound, UsageError
+from rover_store.history.blame import Blamed, blame, flat
 from rover_store.store import Store
 
 CONTRACT = "task/contract.json"

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from store_samples import add, edit, git, new_store
 
-from rover_store import codec as codec_module
-from rover_store.codec import codec
 from rover_store.errors import UsageError
 from rover_store.objects import Objects
 from rover_store.packs import BLOB, PackWriter
+from rover_store.packs import codec as codec_module
+from rover_store.packs.codec import codec
 
 INSTALLED = [n for n, m in (("isal", "isal"), ("zlib-ng", "zlib_ng"), ("zlib", "zlib")) if importlib.util.find_spec(m)]
 

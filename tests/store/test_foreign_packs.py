@@ -192,9 +192,8 @@ def _index_by_hand(thin: Path, folder: Path, known: Objects) -> None:
     import hashlib
     import zlib
 
-    from rover_store import deltas
-    from rover_store.pack_format import read_back, read_header
-    from rover_store.packs import index_bytes, object_id
+    from rover_store.packs import deltas, index_bytes, object_id
+    from rover_store.packs.format import read_back, read_header
 
     data = thin.read_bytes()
     at, found, entries = 12, {}, {}

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from store_samples import add, edit, git, new_store
 
+from rover_store.care.fsck import fsck
+from rover_store.care.fsck_repair import repair
 from rover_store.errors import UsageError
-from rover_store.fsck import fsck
-from rover_store.fsck_repair import repair
 from rover_store.packs import Pack
 from rover_store.store import Store
 

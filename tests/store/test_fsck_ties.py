@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from store_samples import add, edit, new_store
 
+from rover_store.care.fsck import fsck
 from rover_store.commits import AUTHOR, encode_commit
 from rover_store.evidence import Recorded
-from rover_store.fsck import fsck
 from rover_store.names import blob_id
 from rover_store.packs import BLOB, COMMIT, Pack, PackWriter
 from rover_store.records import Budget, RolloutKey, SealedAudit, Trajectory, Turn, Verdict

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from store_samples import add, edit, git, new_store, package_files
 
+from rover_store.care.forget import forget_operations, operations_before
+from rover_store.care.fsck import fsck
+from rover_store.care.gc import GRACE, GcReport, gc
 from rover_store.errors import NotFound, StoreError, UsageError
 from rover_store.evidence import Recorded
-from rover_store.forget import forget_operations, operations_before
-from rover_store.fsck import fsck
-from rover_store.gc import GRACE, GcReport, gc
 from rover_store.packs import TREE, PackWriter
 from rover_store.records import Budget, RolloutKey, Trajectory, Verdict
 from rover_store.store import Store

@@ -16,7 +16,7 @@ from rover_store import graph, graph_at
 from rover_store.errors import NotFound, StoreError
 from rover_store.graph import Dependency
 from rover_store.graph_at import GraphAt
-from rover_store.index_tables import TABLES
+from rover_store.index.tables import TABLES
 from rover_store.layout import changed_packages
 from rover_store.store import Store
 
@@ -67,7 +67,7 @@ def test_sql_agrees_with_the_pure_functions(
 
 def _plain(store: Store, rev: str) -> tuple[list[Dependency], dict[str, str]]:
     """The graph of a revision read from its objects, no index asked."""
-    from rover_store.index_build import graph_of
+    from rover_store.index.build import graph_of
 
     return graph_of(store.objects, store.commit(rev).tree)
 

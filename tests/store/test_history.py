@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from store_samples import START, add, edit, new_store
 
-from rover_store.diff import diff
+from rover_store.diffs.diff import diff
 from rover_store.records import Contract, Harness, Requirement
 from rover_store.records.contract import FormatRule, NoExtraRule
 from rover_store.store import Store

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from store_samples import add, edit, git, new_store
 
-from rover_store.index_tables import TABLES
+from rover_store.index.tables import TABLES
 from rover_store.layout import entry, package_trees
 from rover_store.records import Budget, RolloutKey, Trajectory
 from rover_store.store import Store
@@ -171,7 +171,7 @@ def test_the_tables_are_those_of_the_schema() -> None:
     from sqlalchemy.dialects import sqlite
     from sqlalchemy.schema import CreateIndex, CreateTable
 
-    from rover_store.schema import TABLES as MODELS
+    from rover_store.index.schema import TABLES as MODELS
 
     wanted = []
     for model in MODELS:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from store_samples import add, edit, folder_item, git, new_store
 
-from rover_store import index_rows, sql
+from rover_store.index import rows as index_rows
+from rover_store.index import sql
 from rover_store.layout import entry, package_trees
 from rover_store.names import package_path
 from rover_store.store import Store
@@ -105,7 +106,7 @@ def test_a_build_that_was_cut_short(store: Store) -> None:
     code = f"""
 import os
 from pathlib import Path
-from rover_store import index_build
+from rover_store.index import build as index_build
 from rover_store.store import Store
 index_build.show_contents = lambda *_: os._exit(9)
 Store.open(Path({str(store.root)!r})).packages()

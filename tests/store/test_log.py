@@ -9,8 +9,8 @@ import pytest
 from store_samples import add, edit, git, new_store
 
 from rover_store.errors import NotFound, UsageError
-from rover_store.log import Filter, log
-from rover_store.log_files import files
+from rover_store.history.log import Filter, log
+from rover_store.history.log_files import files
 from rover_store.names import package_path
 from rover_store.store import Store
 

@@ -9,10 +9,10 @@ import pytest
 from store_samples import add, edit, git, new_store
 
 from rover_store.errors import NotFound, PackageError, UsageError
-from rover_store.merge import merge
-from rover_store.merge_finish import continue_merge
-from rover_store.merge_open import MERGES, abort, choose, open_merge, open_merges
-from rover_store.merge_settle import write_folder
+from rover_store.merging.finish import continue_merge
+from rover_store.merging.merge import merge
+from rover_store.merging.open_merges import MERGES, abort, choose, open_merge, open_merges
+from rover_store.merging.settle import write_folder
 from rover_store.records import Task
 from rover_store.store import Store
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from store_samples import add, new_store
 
-from rover_store.merge import merge_trees
-from rover_store.merge_edges import Versions, merge_edges
-from rover_store.merge_records import ABSENT, at, decode, merge_values, put, style_of
-from rover_store.merge_text import clean, marked, markers, merge_text
+from rover_store.merging.edges import Versions, merge_edges
+from rover_store.merging.fields import ABSENT, at, decode, merge_values, put, style_of
+from rover_store.merging.merge import merge_trees
+from rover_store.merging.text import clean, marked, markers, merge_text
 from rover_store.records import Contract, Deliverable, Package, Requirement
 from rover_store.store import Store
 from rover_store.trees import EXECUTABLE, TreeItem

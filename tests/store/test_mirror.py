@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from store_samples import add, edit, new_store
 
-from rover_store import mirror, sql
 from rover_store.errors import RoverError, StoreError, UsageError
 from rover_store.evidence import rollout_id
-from rover_store.index_views import VIEWS
+from rover_store.index import mirror, sql
+from rover_store.index.views import VIEWS
 from rover_store.records import Budget, RolloutKey, Score, Trajectory, Verdict
 from rover_store.store import Store
 from rover_store.trees import EMPTY_TREE

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rover_store.pack_list import PackList
-from rover_store.pack_write import Entries
 from rover_store.packs import Pack, index_bytes
+from rover_store.packs.listing import PackList
+from rover_store.packs.write import Entries
 
 
 def _pack(folder: Path, number: int, count: int) -> Pack:

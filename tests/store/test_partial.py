@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from store_samples import add, edit, git, new_store
 
-from rover_store import remotes
 from rover_store.errors import UsageError
 from rover_store.store import Store
-from rover_store.transfer import clone, fetch, pull, push
+from rover_store.transfer import remotes
+from rover_store.transfer.transfer import clone, fetch, pull, push
 
 INSTRUCTION = "task/instruction.md"
 
@@ -100,8 +100,8 @@ def test_changes_of_one_package_on_both_sides(store: Store, tmp_path: Path) -> N
     assert store.resolve() == before
     result = pull(copy)
     assert result.merged.status == "conflicts"
-    from rover_store.merge_finish import continue_merge
-    from rover_store.merge_open import choose
+    from rover_store.merging.finish import continue_merge
+    from rover_store.merging.open_merges import choose
 
     choose(copy, "ours")
     continue_merge(copy)

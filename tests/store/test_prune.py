@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from store_samples import add, git, new_store
 
+from rover_store.care.fsck import fsck
+from rover_store.care.gc import gc
+from rover_store.care.prune import prune_trajectories
 from rover_store.errors import StoreError
 from rover_store.evidence import Recorded, rollout_id
-from rover_store.fsck import fsck
-from rover_store.gc import gc
 from rover_store.names import blob_id
-from rover_store.prune import prune_trajectories
 from rover_store.records import Budget, RolloutKey, Trajectory, Turn, Verdict
 from rover_store.store import Store
 from rover_store.trees import FILE, TreeItem, tree_id

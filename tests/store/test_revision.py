@@ -8,8 +8,8 @@ import pytest
 from foreign_git import set_ref, write_object, write_tag, write_tree
 from store_samples import START, add, edit, git, new_store
 
-from rover_store.ancestry import bisect_order
 from rover_store.errors import Ambiguous, NotFound, StoreError, UsageError
+from rover_store.history.ancestry import bisect_order
 from rover_store.names import blob_id
 from rover_store.store import Store
 

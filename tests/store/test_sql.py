@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from store_samples import add, edit, new_store
 
-from rover_store import sql
 from rover_store.errors import UsageError
 from rover_store.evidence import rollout_id
-from rover_store.index_views import VIEWS
+from rover_store.index import sql
+from rover_store.index.views import VIEWS
 from rover_store.records import Budget, RolloutKey, Score, SealedAudit, Trajectory, Verdict
 from rover_store.store import Store
 from rover_store.trees import EMPTY_TREE

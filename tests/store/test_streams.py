@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from store_samples import add, git, new_store
 
-from rover_store.blob_files import write_file
 from rover_store.errors import NotFound, StoreError
 from rover_store.names import blob_id
 from rover_store.objects import Objects
 from rover_store.packs import BLOB, PackWriter
+from rover_store.packs.blob_files import write_file
 
 MB = 1 << 20
 
@@ -137,7 +137,7 @@ with store.write("x") as tx:
 assert sum(map(len, store.objects.stream(blob))) == file.stat().st_size
 assert list(store.objects.read_tree(tree)) == ["files/big", "resource.json"]
 with store.lock:
-    from rover_store.rollup import rewrite
+    from rover_store.packs.rollup import rewrite
     done = rewrite(store.objects, store.lock)
     store.lock.clear()
 assert done.removed > 1, done
@@ -170,7 +170,7 @@ def test_an_object_beyond_the_limit_is_named_not_loaded(tmp_path: Path, monkeypa
     store = new_store(tmp_path)
     tree = store.put_files({"f": bytes(3 * MB)})
     blob = store.objects.read_tree(tree)["f"].id
-    monkeypatch.setattr("rover_store.pack_read.WHOLE_LIMIT", MB)
+    monkeypatch.setattr("rover_store.packs.read.WHOLE_LIMIT", MB)
     with pytest.raises(StoreError, match=f"object {blob}.* too large to be read at once") as caught:
         Objects(store.git).read(blob)
     assert "stream" in caught.value.hint

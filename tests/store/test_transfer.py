@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 from store_samples import add, edit, git, new_store
 
-from rover_store import remotes
 from rover_store.errors import NotFound, PackageError, RoverError, UsageError
-from rover_store.merge_open import open_merges
+from rover_store.merging.open_merges import open_merges
 from rover_store.objects import Objects
 from rover_store.packs import BLOB, COMMIT, TREE, PackWriter
 from rover_store.records import SealedAudit
 from rover_store.refs import CASES, Refs
-from rover_store.remotes import place, without_secrets
 from rover_store.sealed import read_for_audit
 from rover_store.store import Store
-from rover_store.transfer import clone, fetch, pull, push
+from rover_store.transfer import remotes
+from rover_store.transfer.remotes import place, without_secrets
+from rover_store.transfer.transfer import clone, fetch, pull, push
 
 INSTRUCTION = "task/instruction.md"
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from store_samples import add, git, new_store
 from test_evidence import _recorded, _verdict
 
-from rover_store import remotes
 from rover_store.evidence import rollout_id
 from rover_store.refs import EVIDENCE
 from rover_store.store import Store
-from rover_store.transfer import clone, fetch, push
+from rover_store.transfer import remotes
+from rover_store.transfer.transfer import clone, fetch, push
 
 
 def put(store: Store, *seeds: int, package: str = "one") -> None:

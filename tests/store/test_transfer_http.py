@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from store_samples import add, edit, git, new_store
 
-from rover_store import remotes
 from rover_store.errors import RoverError
 from rover_store.store import Store
-from rover_store.transfer import clone, pull, push
+from rover_store.transfer import remotes
+from rover_store.transfer.transfer import clone, pull, push
 
 
 class _Backend(BaseHTTPRequestHandler):

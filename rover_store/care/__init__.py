@@ -1,0 +1,1 @@
+"""Care: fsck, repair, gc, pruning, what takes the space."""

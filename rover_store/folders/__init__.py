@@ -1,0 +1,1 @@
+"""Package folders: taken in, written out, merged with what moved on."""

@@ -1,0 +1,1 @@
+"""Questions about history: log, blame, ancestry, what a name stood for before."""

@@ -1,0 +1,1 @@
+"""The index: history, contents and evidence in SQL, derived from git."""

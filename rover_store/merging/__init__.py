@@ -1,0 +1,1 @@
+"""Three-way merge: by package, component, file, line and field."""

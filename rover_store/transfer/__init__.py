@@ -1,0 +1,1 @@
+"""Clone, fetch, push and pull, whole or in part."""
