@@ -18,6 +18,8 @@ from pathlib import Path
 from rover_store.errors import NotFound, StoreError, UsageError
 
 HEADS, TAGS, ROVER = "refs/heads/", "refs/tags/", "refs/rover/"
+#: what was last seen of the branches of other stores
+REMOTES = "refs/remotes/"
 SEALED, OPS, EVIDENCE, CASES = "refs/rover/sealed", "refs/rover/ops", "refs/rover/evidence", "refs/rover/cases/"
 
 _HEX = re.compile(r"[0-9a-f]{40}")
@@ -129,18 +131,6 @@ class Refs:
         except StoreError:
             return None
         return last if last != name else None
-
-    def compare_and_swap(self, name: str, old: str | None, new: str | None) -> None:
-        """Move a ref from `old` to `new` (None: it does not exist). LostRace if it is not at `old`."""
-        from rover_store.ref_moves import move
-
-        move(self, {name: (old, new)})
-
-    def set_head(self, target: str) -> None:
-        """Point HEAD at a branch."""
-        from rover_store.ref_moves import move
-
-        move(self, {"HEAD": (self.head_text(), target)})
 
     def packed(self) -> dict[str, str]:
         """Refs that a git packed into one file."""

@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rover_store import config, graph, layout
+from rover_store import config, graph, layout, oplog
 from rover_store.commits import Commit
 from rover_store.errors import NotFound, RoverError, StoreError, UsageError
 from rover_store.graph import Dependency, Stale
@@ -22,7 +23,6 @@ from rover_store.lock import RepositoryLock
 from rover_store.names import package_path
 from rover_store.objects import Objects
 from rover_store.operations import Operations
-from rover_store.oplog import operations
 from rover_store.refs import CASES, HEADS, TAGS, Refs, check_ref, require
 from rover_store.revisions.revision import Found, Revisions
 from rover_store.write import Content, Transaction
@@ -58,7 +58,7 @@ class Store(Operations):
             raise StoreError(f"{self.git}: missing or not a git repository", hint="restore it from a clone")
         self.objects = Objects(self.git)
         self.refs = Refs(self.git)
-        self.revisions = Revisions(self.objects, self.refs, partial(operations, self), clock)
+        self.revisions = Revisions(self.objects, self.refs, partial(oplog.operations, self), clock)
         self.lock = RepositoryLock(self.git, self.refs)
         self.writing = False
         self.mirrored = True
@@ -93,12 +93,12 @@ class Store(Operations):
 
     def packages(self, rev: str = "HEAD", pattern: str = "*") -> list[PackageEntry]:
         """Packages of a revision whose name matches a glob, sorted by name."""
-        root = self._root(rev)
-        if root is None:
+        commit = self._commit(rev)
+        if commit is None:
             return []
-        if self._is_head(rev):
-            return self.index.packages(pattern)
-        found = layout.package_trees(self.objects, root, pattern)
+        if commit == self.refs.head_id() and (known := self.index.packages(commit, pattern)) is not None:
+            return known
+        found = layout.package_trees(self.objects, self.revisions.load(commit).tree, pattern)
         return [layout.entry(self.objects, name, tree) for name, tree in found.items()]
 
     def package(self, name: str, rev: str = "HEAD") -> PackageEntry:
@@ -143,14 +143,14 @@ class Store(Operations):
     # --- the dependency graph ----------------------------------------------------------------------------
     def graph(self, rev: str = "HEAD") -> tuple[list[Dependency], dict[str, str]]:
         """Edges between nodes (`NAME/context`, `resources/files/x`), and every node's present version."""
-        root = self._root(rev)
-        if root is None:
+        commit = self._commit(rev)
+        if commit is None:
             return [], {}
-        if self._is_head(rev):
-            return self.index.graph()
+        if commit == self.refs.head_id() and (known := self.index.graph(commit)) is not None:
+            return known
         from rover_store.index.build import graph_of
 
-        return graph_of(self.objects, root)
+        return graph_of(self.objects, self.revisions.load(commit).tree)
 
     def stale(self, rev: str = "HEAD", pattern: str = "*") -> list[Stale]:
         """Components whose dependency is no longer at the version they were built against."""
@@ -309,17 +309,11 @@ class Store(Operations):
     # --- operations --------------------------------------------------------------------------------------
     def op_log(self, limit: int | None = None) -> list[Operation]:
         """Operations, the newest first."""
-        from itertools import islice
-
-        from rover_store.oplog import operations
-
-        return list(islice(operations(self), limit))
+        return list(islice(oplog.operations(self), limit))
 
     def undo(self, operation: str | None = None) -> Operation:
         """Take back the last operation and return it. Undoing an undo does it again."""
-        from rover_store.oplog import undo
-
-        return undo(self, operation)
+        return oplog.undo(self, operation)
 
     # --- evidence and audits -----------------------------------------------------------------------------
     @property
@@ -344,11 +338,11 @@ class Store(Operations):
 
         return Sealed(self)
 
-    def _is_head(self, rev: str) -> bool:
-        return rev == "HEAD" or self.resolve(rev) == self.refs.head_id()
+    def _commit(self, rev: str) -> str | None:
+        """Full commit id of a revision; None for HEAD before the first commit."""
+        return None if rev == "HEAD" and self.refs.head_id() is None else self.resolve(rev)
 
     def _root(self, rev: str) -> str | None:
         """Tree of a revision; None for HEAD before the first commit."""
-        if rev == "HEAD" and self.refs.head_id() is None:
-            return None
-        return self.revisions.load(self.resolve(rev)).tree
+        commit = self._commit(rev)
+        return None if commit is None else self.revisions.load(commit).tree

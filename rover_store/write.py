@@ -18,7 +18,7 @@ from rover_store.names import RESOURCE_KINDS, check_name, package_path
 from rover_store.packs import BLOB, COMMIT, TAG, PackWriter
 from rover_store.packs.rollup import roll_up
 from rover_store.publish import publish
-from rover_store.refs import HEADS, OPS, SEALED, TAGS, check_ref
+from rover_store.refs import EVIDENCE, HEADS, OPS, ROVER, SEALED, TAGS, check_ref
 from rover_store.trees import FILE, FOLDER, Level, TreeItem, edit_tree, nest, parse_tree, write_level
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class Transaction:
 
     def set_ref(self, ref: str, commit: str | None, *, expect: str | None = None) -> None:
         """Move a ref below refs/rover/ (a case). LostRace if it is not at `expect`."""
-        if ref.startswith((SEALED, OPS)):
+        if not ref.startswith(ROVER) or ref.startswith((SEALED, OPS, EVIDENCE)):
             raise UsageError(f"{ref} is not for writing")
         self._expect(ref, expect)
         self._move(ref, expect, commit)

@@ -113,20 +113,21 @@ class Index:
                     self._start_over(self._place, writable=not any(word in text for word in _CLOSED))
 
     # --- questions ---------------------------------------------------------------------------------------
-    def packages(self, pattern: str) -> list[PackageEntry]:
-        """Packages of the current head whose name matches a glob."""
-        pattern = pattern.replace("[!", "[^")
-
+    def packages(self, commit: str, pattern: str) -> list[PackageEntry] | None:
+        """Packages whose name matches a glob; None where another commit than this one is the head by now."""
         sql = f"SELECT name, tree, {', '.join(COMPONENTS)} FROM package WHERE name GLOB ? ORDER BY name"
-        rows = self.ask(lambda db: db.execute(sql, (pattern,)).fetchall())
-        return [
+        values = (pattern.replace("[!", "[^"),)
+        rows = self.ask(lambda db: db.execute(sql, values).fetchall() if meta(db, "head") == commit else None)
+        return rows and [
             PackageEntry(name, tree, {c: v for c, v in zip(COMPONENTS, versions, strict=True) if v is not None})
             for name, tree, *versions in rows
         ]
 
-    def graph(self) -> tuple[list[Dependency], dict[str, str]]:
-        """Edges of the current head, and the present version of every node."""
-        def question(db: sqlite3.Connection) -> tuple[list[Dependency], dict[str, str]]:
+    def graph(self, commit: str) -> tuple[list[Dependency], dict[str, str]] | None:
+        """Edges, and the present version of every node; None where another commit is the head by now."""
+        def question(db: sqlite3.Connection) -> tuple[list[Dependency], dict[str, str]] | None:
+            if meta(db, "head") != commit:
+                return None
             edges = [Dependency(*row) for row in db.execute("SELECT source, target, version FROM edge ORDER BY 1, 2")]
             return edges, dict(db.execute("SELECT name, version FROM node ORDER BY name").fetchall())
 

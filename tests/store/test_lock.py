@@ -11,6 +11,7 @@ from store_samples import START, add, edit, new_store
 
 from rover_store.lock import LOCK_FILE
 from rover_store.packs import BLOB, PackWriter
+from rover_store.ref_moves import move
 from rover_store.store import Store
 
 
@@ -56,7 +57,7 @@ def test_moves_that_have_begun_are_finished(tmp_path: Path) -> None:
     second = edit(store, "one", {"context/files/data.csv": b"2"})
     ops = store.refs.get("refs/rover/ops")
     previous = store.commit(str(ops)).parents[0]
-    store.refs.compare_and_swap("refs/rover/ops", ops, previous)  # as if killed between the two refs
+    move(store.refs, {"refs/rover/ops": (ops, previous)})  # as if killed between the two refs
     _journal(store, f"ref refs/heads/main {first} {second}", f"ref refs/rover/ops {previous} {ops}", "go")
     store = Store.open(tmp_path, clock=lambda: START)
     store.tag("v1")

@@ -12,6 +12,7 @@ from rover_store.commits import AUTHOR, encode_commit
 from rover_store.errors import Ambiguous, UsageError
 from rover_store.oplog import restore
 from rover_store.packs import COMMIT
+from rover_store.ref_moves import move
 
 
 def test_every_move_is_recorded(tmp_path: Path) -> None:
@@ -194,6 +195,18 @@ def test_branches_of_remotes_are_for_undo_alone(tmp_path: Path) -> None:
     assert list(store.refs.all("refs/remotes/")) == ["refs/remotes/origin/other"]
 
 
+def test_what_only_noted_where_a_remote_is_is_passed_over(tmp_path: Path) -> None:
+    store = new_store(tmp_path)
+    first = add(store, "one")
+    add(store, "two")
+    with store.write("push") as tx:
+        tx.move_ref("refs/remotes/origin/main", None, store.resolve())
+    assert store.undo().command == "add two"
+    assert store.resolve() == first
+    assert store.undo().command.startswith("undo")
+    assert list(store.refs.all("refs/remotes/")) == ["refs/remotes/origin/main"]
+
+
 def test_an_operation_that_two_share_is_ambiguous(tmp_path: Path) -> None:
     store = new_store(tmp_path)
     add(store, "one")
@@ -220,7 +233,7 @@ def test_a_log_of_the_older_form_is_read_and_gone_back_to(tmp_path: Path) -> Non
         tree = tx.tree({"op.json": old["op.json"], "view.json": view})
         data = encode_commit(tree, store.commit(last.id).parents, "case", AUTHOR, START)
         older = tx.add(COMMIT, data)
-    store.refs.compare_and_swap("refs/rover/ops", last.id, older)
+    move(store.refs, {"refs/rover/ops": (last.id, older)})
     store.tag("v1")
     assert [op.command for op in store.op_log()] == ["tag v1", "case", "add one"]
     restore(store, older)

@@ -10,6 +10,7 @@ import pytest
 from store_samples import add, edit, git, new_store
 
 from rover_store.errors import LostRace, StoreError, UsageError
+from rover_store.ref_moves import move
 from rover_store.refs import Refs, check_ref
 
 A, B = "a" * 40, "b" * 40
@@ -21,13 +22,13 @@ def _refs(tmp_path: Path) -> Refs:
 
 def test_compare_and_swap(tmp_path: Path) -> None:
     refs = _refs(tmp_path)
-    refs.compare_and_swap("refs/heads/x", None, A)
+    move(refs, {"refs/heads/x": (None, A)})
     with pytest.raises(LostRace) as caught:
-        refs.compare_and_swap("refs/heads/x", None, B)
+        move(refs, {"refs/heads/x": (None, B)})
     assert (caught.value.ref, caught.value.found) == ("refs/heads/x", A)
-    refs.compare_and_swap("refs/heads/x", A, B)
+    move(refs, {"refs/heads/x": (A, B)})
     assert refs.get("refs/heads/x") == B
-    refs.compare_and_swap("refs/heads/x", B, None)
+    move(refs, {"refs/heads/x": (B, None)})
     assert refs.get("refs/heads/x") is None
     assert refs.all() == {}
     assert not list((tmp_path / ".rover" / "store.git").rglob("*.lock"))
@@ -52,15 +53,15 @@ def test_packed_refs_are_read_moved_and_deleted(tmp_path: Path) -> None:
 
 def test_a_name_is_a_file_or_a_folder(tmp_path: Path) -> None:
     refs = _refs(tmp_path)
-    refs.compare_and_swap("refs/heads/x", None, A)
+    move(refs, {"refs/heads/x": (None, A)})
     with pytest.raises(UsageError, match="beside a ref that is its folder"):
-        refs.compare_and_swap("refs/heads/x/y", None, A)
-    refs.compare_and_swap("refs/heads/x", A, None)
-    refs.compare_and_swap("refs/heads/x/y", None, A)
+        move(refs, {"refs/heads/x/y": (None, A)})
+    move(refs, {"refs/heads/x": (A, None)})
+    move(refs, {"refs/heads/x/y": (None, A)})
     with pytest.raises(UsageError, match="beside refs below"):
-        refs.compare_and_swap("refs/heads/x", None, A)
-    refs.compare_and_swap("refs/heads/x/y", A, None)
-    refs.compare_and_swap("refs/heads/x", None, A)  # the empty folder made way
+        move(refs, {"refs/heads/x": (None, A)})
+    move(refs, {"refs/heads/x/y": (A, None)})
+    move(refs, {"refs/heads/x": (None, A)})  # the empty folder made way
     assert refs.all() == {"refs/heads/x": A}
 
 

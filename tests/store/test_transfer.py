@@ -18,6 +18,7 @@ from rover_store.merging.open_merges import open_merges
 from rover_store.objects import Objects
 from rover_store.packs import BLOB, COMMIT, TREE, PackWriter
 from rover_store.records import SealedAudit
+from rover_store.ref_moves import move
 from rover_store.refs import CASES, Refs
 from rover_store.sealed import read_for_audit
 from rover_store.store import Store
@@ -209,7 +210,7 @@ def hostile(tmp_path: Path, name: bytes) -> Path:
     data = b"tree " + tree.encode() + b"\nauthor " + person + b"\ncommitter " + person + b"\n\nx\n"
     commit = writer.add(COMMIT, data)
     writer.finish()
-    Refs(repository).compare_and_swap("refs/heads/main", None, commit)
+    move(Refs(repository), {"refs/heads/main": (None, commit)})
     return repository
 
 
