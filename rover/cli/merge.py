@@ -111,7 +111,7 @@ def result_lines(done: MergeResult) -> list[str]:
         return [f"{done.into} moved to {(done.commit or '')[:12]} (fast-forward)"]
     if done.status == "conflicts":
         head = f"{counted(len(done.conflicts), 'conflict')} between {done.into} and {done.other}"
-        return [head, table([_row(c) for c in done.conflicts], ("", "where", "ours", "theirs", "why"))]
+        return [head, table([_row(c) for c in done.conflicts], ("", "ours", "theirs", "why", "where"))]
     what = [counted(len(done.merged), "package") + " merged"] if done.merged else []
     what += [counted(len(done.taken), "package") + " taken"] if done.taken else []
     lines = [f"merged {done.other} into {done.into}: {(done.commit or '')[:12]} ({', '.join(what) or 'nothing new'})"]
@@ -137,7 +137,7 @@ def _row(found: Conflict) -> tuple[str, ...]:
         sides = [_short(s.value) for s in (found.ours, found.theirs)]
     else:
         sides = [s.id[:7] if s.id else "-" for s in (found.ours, found.theirs)]
-    return found.id, where, sides[0], sides[1], found.reason + (f" [{found.choice}]" if found.choice else "")
+    return found.id, sides[0], sides[1], found.reason + (f" [{found.choice}]" if found.choice else ""), where
 
 
 def _short(value: str | None) -> str:
@@ -172,7 +172,7 @@ def _list(store: Store, branch: str | None, as_json: bool) -> None:
         note("no merge is open")
     for there in found:
         print(f"{there.record.other} into {there.record.into} ({there.record.theirs[:12]})")
-        print(table([_row(c) for c in there.record.conflicts], ("", "where", "ours", "theirs", "why")))
+        print(table([_row(c) for c in there.record.conflicts], ("", "ours", "theirs", "why", "where")))
 
 
 def _chosen(there: OpenMerge, count: int, side: str, as_json: bool) -> None:

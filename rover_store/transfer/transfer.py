@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rover_store import config
 from rover_store.errors import NotFound, StoreError, UsageError
 from rover_store.objects import Objects
-from rover_store.refs import HEADS, TAGS, Refs, check_ref
+from rover_store.refs import HEADS, REMOTES, TAGS, Refs, check_ref
 from rover_store.store import Clock, Store, wall_clock
 from rover_store.transfer import remotes, wire
 from rover_store.transfer.copying import copy_objects
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 #: what git says of a push that came second: it saw so before, or the server's ref moved under it
 _FIRST = ("non-fast-forward", "fetch first", "stale info", "failed to update ref", "cannot lock ref", "incorrect old")
 RELEASES = "refs/rover/releases/"
-TRACKING = "refs/remotes/"
+TRACKING = REMOTES
 #: ref -> where it was and where it goes; None: it is not there
 Moves = dict[str, tuple[str | None, str | None]]
 

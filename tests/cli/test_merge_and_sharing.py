@@ -58,7 +58,7 @@ def test_a_conflict_is_a_finding_and_is_settled(rover: Rover) -> None:
     conflict(rover)
     said = rover("merge", "trial")
     assert said.code == 1
-    assert "c1 one/task/task.json title Ours Theirs both sides changed it" in " ".join(said.out.split())
+    assert "c1 Ours Theirs both sides changed it one/task/task.json title" in " ".join(said.out.split())
     assert all(len(line) <= 80 for line in said.out.splitlines())
     assert "main has not moved" in said.err
     assert "a merge into main waits for you" in rover("status").out
