@@ -9,7 +9,9 @@ another git are noticed by comparing the view, and recorded as such.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -27,6 +29,7 @@ OUTSIDE = "(another git)"
 #: what HEAD is said to be at where it holds neither a branch nor an id
 DAMAGED = "(damaged)"
 View = Mapping[str, str]
+_COUNTED = re.compile(r"@(?:~([0-9]{1,9}))?")
 #: what no operation restores: other chains, and what is only known of elsewhere
 #: what the view holds; where the branches of remotes are is not for going back, `undo` alone moves them
 _COVERED, _ELSEWHERE = (HEADS, TAGS, ROVER), (OPS, SEALED, EVIDENCE)
@@ -141,12 +144,16 @@ def operations(store: Store) -> Iterator[Operation]:
 
 
 def find(store: Store, operation: str | None) -> Operation:
-    """The operation that an id, or the first digits of one, names; None: the last. UsageError, or Ambiguous."""
-    if operation is None:
-        last = next(operations(store), None)
-        if last is None:
-            raise UsageError("nothing to undo")
-        return last
+    """The operation that an id, or the first digits of one, names. UsageError, or Ambiguous.
+
+    None and `@` name the newest, `@~N` the one N before it.
+    """
+    counted = _COUNTED.fullmatch("@" if operation is None else operation)
+    if counted is not None:
+        back = next(islice(operations(store), int(counted[1] or 0), None), None)
+        if back is None:
+            raise UsageError("nothing to undo" if operation is None else f"no operation {operation}; the log is shorter")
+        return back
     found = [op for op in operations(store) if op.id.startswith(operation)] if operation else []
     if not found:
         raise UsageError(f"no operation {operation}", hint="`rover op log` lists them")

@@ -56,12 +56,12 @@ def log(
 
 @app.command("show")
 def show(
-    operation: str = typer.Argument(..., help="Its id, or the first digits; from `rover op log`."),
+    operation: str = typer.Argument("@", help="Its id, the first digits, or @~N: N before the newest."),
     as_json: bool = Json,
 ) -> None:
-    """Show one operation: its command, and each move in full.
+    """Show one operation (the newest): its command, and each move in full.
 
-    Example: rover op show 3f2a91c04d
+    Example: rover op show @~1
     """
     from rover.ops.refs import op_show
 
@@ -76,7 +76,7 @@ def show(
 
 @app.command("restore")
 def restore(
-    operation: str = typer.Argument(..., help="Go back to what was after it; an id from `rover op log`."),
+    operation: str = typer.Argument(..., help="Go back to what was after it: an id, or @~N."),
     as_json: bool = Json,
 ) -> None:
     """Set every branch, tag and case, and the current branch, to what they were.
@@ -84,7 +84,7 @@ def restore(
     They become what they were right after the operation. This is an operation
     itself: nothing is lost, and `rover undo` takes it back.
 
-    Example: rover op restore 3f2a91c04d
+    Example: rover op restore @~1
     """
     from rover.ops.refs import op_restore
 

@@ -53,7 +53,18 @@ def test_show_says_all(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["moves"][0]["ref"] == "refs/heads/side"
 
 
-@pytest.mark.parametrize("word", ["nonsense", "0" * 40, ""])
+def test_operations_counted_from_the_newest(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ids = _ids(capsys)
+    for words, expected in (([], ids[0]), (["@"], ids[0]), (["@~0"], ids[0]), (["@~2"], ids[2])):
+        assert run(["op", "show", *words]) == 0
+        assert capsys.readouterr().out.startswith(f"operation {expected}\n"), words
+    assert run(["op", "restore", "@~1"]) == 0
+    assert "side is gone" in capsys.readouterr().out
+    assert run(["undo", "@"]) == 0
+    assert "side" in Store.open(home).branches()
+
+
+@pytest.mark.parametrize("word", ["nonsense", "0" * 40, "", "@~", "@~99", "@~-1"])
 @pytest.mark.parametrize("verb", ["show", "restore"])
 def test_an_operation_that_is_not_there(
     home: Path, capsys: pytest.CaptureFixture[str], verb: str, word: str
