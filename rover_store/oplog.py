@@ -152,7 +152,7 @@ def find(store: Store, operation: str | None) -> Operation:
     if counted is not None:
         back = next(islice(operations(store), int(counted[1] or 0), None), None)
         if back is None:
-            raise UsageError("nothing to undo" if operation is None else f"no operation {operation}; the log is shorter")
+            raise UsageError("nothing to undo" if operation is None else f"no operation {operation}")
         return back
     found = [op for op in operations(store) if op.id.startswith(operation)] if operation else []
     if not found:
