@@ -100,19 +100,6 @@ def read_for_audit(store: Store, package: str) -> tuple[SealedAudit, ...]:
     return tuple(SealedAudit.load(objects.read(item.id), "sealed audit") for _, item in sorted(found.items()))
 
 
-def hidden(folder: Path) -> set[str]:
-    """Ids of everything that the sealed repository beside store.git holds: no revision may name them.
-
-    A store of an older rover kept the audits in store.git, where their objects stay until `gc`.
-    """
-    found: set[str] = set()
-    for git in (folder / FOLDER, folder / "store.git"):
-        head = Refs(git).get(SEALED) if git.is_dir() else None
-        if head is not None:
-            found |= set(_reachable(Objects(git), head))
-    return found
-
-
 def _reachable(objects: Objects, head: str) -> Iterator[str]:
     here: str | None = head
     seen: set[str] = set()

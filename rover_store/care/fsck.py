@@ -2,12 +2,15 @@
 
 Every packed and loose object is inflated and hashed again, every ref and every id that a reachable object names must
 exist, every record must parse, every edge, pin, piece of evidence and case must name what is there, and the index
-must say what git does. Problems are returned, never raised; `fsck_repair` mends what is derived.
+must say what git does. Problems are returned, never raised; `repair` mends what is derived.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rover_store.care.fsck_evidence import check_cases, check_evidence, check_operations
@@ -18,6 +21,8 @@ from rover_store.care.fsck_ties import check_packages
 from rover_store.care.inventory import Inventory, open_repositories, store_repositories
 from rover_store.care.problems import Problem
 from rover_store.errors import RoverError
+from rover_store.lock import RepositoryLock
+from rover_store.refs import Refs
 
 if TYPE_CHECKING:
     from rover_store.store import Store
@@ -26,6 +31,8 @@ __all__ = ["Problem", "fsck"]
 
 Tick = Callable[[str, int, int], None]
 _EXPECTED = ("store.git", "evidence.git")
+#: beside busy writers a check that finds something is made again so often
+_TRIES = 3
 #: problems that do not make it pointless to look further: what they are about can still be read
 _HARMLESS = frozenset({
     "packWithoutIndex", "staleTemporaryFile", "staleLock", "badDerivedFile", "badMultiPackIndex", "badLooseName",
@@ -39,10 +46,32 @@ def fsck(
     """All problems, in a stable order.
 
     `quick` inflates no blob, hashes no pack and parses no record: connectivity alone. `dangling` tells unreachable
-    objects too, as infos.
+    objects too, as infos. Writers go on meanwhile; what looks wrong because of one of them is looked at again, in the
+    end with all of them waiting.
     """
     tick = progress or (lambda _what, _done, _total: None)
     folders = store_repositories(store.folder)
+    for _ in range(_TRIES):
+        before = [_state(git) for git in folders]
+        problems = _check(store, folders, quick, dangling, tick)
+        if not any(p.severity == "error" for p in problems) or before == [_state(git) for git in folders]:
+            return problems
+    with ExitStack() as stack:
+        for git in folders:
+            stack.enter_context(store.lock if git == store.git else RepositoryLock(git, Refs(git)))
+        return _check(store, folders, quick, dangling, tick)
+
+
+def _state(git: Path) -> object:
+    """What a writer changes: refs and packs."""
+    refs = Refs(git)
+    try:
+        return refs.head_text(), refs.all(damaged=True), sorted(os.listdir(git / "objects" / "pack"))
+    except OSError as error:
+        return error.errno
+
+
+def _check(store: Store, folders: list[Path], quick: bool, dangling: bool, tick: Tick) -> list[Problem]:
     there = {git.name for git in folders}
     missing = [n for n in _EXPECTED if n not in there]
     problems = [Problem(n, "missing or not a git repository", kind="missingRepository") for n in missing]

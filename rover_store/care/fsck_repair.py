@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from rover_store.care.fsck import fsck
 from rover_store.care.fsck_objects import STALE_S, derived_files, is_sound_derived
 from rover_store.care.fsck_refs import STALE_LOCK_S
+from rover_store.care.fsck_rescue import rescue
 from rover_store.care.inventory import Inventory, open_repositories, store_repositories
-from rover_store.care.problems import Problem
+from rover_store.care.problems import Problem, Repaired
 from rover_store.errors import StoreError, UsageError
 from rover_store.lock import RepositoryLock
 from rover_store.packs.index import rebuild_index
@@ -35,13 +36,6 @@ _OBJECTS = frozenset({
 })  # fmt: skip
 
 
-class Repaired(NamedTuple):
-    """One thing that was mended, and how."""
-
-    where: str
-    what: str
-
-
 class RepairReport(NamedTuple):
     """What was mended, and the problems that are left."""
 
@@ -55,8 +49,6 @@ def repair(store: Store, *, sources: Sequence[Path] = (), progress: Tick | None 
     `sources`: clones, repositories or project folders to take good copies from.
     UsageError for a source that holds no repository; nothing is touched then.
     """
-    from rover_store.care.fsck_rescue import rescue
-
     others = [git for source in sources for git in source_repositories(source)]
     done: list[Repaired] = []
     folders = store_repositories(store.folder)

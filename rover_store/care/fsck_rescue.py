@@ -12,13 +12,14 @@ from rover_store.care.fsck_objects import check_objects
 from rover_store.care.fsck_refs import check_refs
 from rover_store.care.gc_roots import DAMAGED
 from rover_store.care.inventory import Inventory, Repository, open_repositories, read_loose
+from rover_store.care.problems import Repaired
 from rover_store.errors import StoreError
 from rover_store.lock import RepositoryLock
 from rover_store.packs import PackWriter, fsync_folder
 from rover_store.packs.scan import PackFile, object_digest
+from rover_store.refs import Refs
 
 if TYPE_CHECKING:
-    from rover_store.care.fsck_repair import Repaired
     from rover_store.store import Store
 
 Tick = Callable[[str, int, int], None]
@@ -70,13 +71,10 @@ def _missing(inventory: Inventory, n: int, repository: Repository) -> set[bytes]
     for number in range(inventory.count):
         if inventory.marks[number] & bit and not inventory.places[number] & sees:
             out.add(bytes.fromhex(inventory.name(number)))
-    named = {**_all_refs(repository)}
-    return out | {bytes.fromhex(value) for value in named.values() if inventory.of(value) < 0}
+    return out | {bytes.fromhex(value) for value in _all_refs(repository).values() if inventory.of(value) < 0}
 
 
 def _all_refs(repository: Repository) -> dict[str, str]:
-    from rover_store.refs import Refs
-
     with suppress(StoreError, OSError):
         return {k: v for k, v in Refs(repository.git).all().items() if len(v) == 40}
     return {}
@@ -107,8 +105,6 @@ def _mend(
     store: Store, inventory: Inventory, elsewhere: Inventory, repository: Repository, lock: RepositoryLock,
     hurt: list[PackFile], loose: list[str], wanted: set[bytes],
 ) -> Iterator[Repaired]:  # fmt: skip
-    from rover_store.care.fsck_repair import Repaired
-
     writer = PackWriter(repository.git / "objects" / "pack")
     rescued = 0
     try:

@@ -10,12 +10,19 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rover_store.care.gc_roots import roots
-from rover_store.care.inventory import Inventory, Repository, loose_path, open_repositories, store_repositories
+from rover_store.care.inventory import (
+    Inventory,
+    Repository,
+    loose_path,
+    loose_size,
+    open_repositories,
+    store_repositories,
+)
 from rover_store.errors import StoreError, UsageError
 from rover_store.lock import RepositoryLock
 from rover_store.packs import KIND_NAME
@@ -83,6 +90,8 @@ def gc(
 
     tick = progress or (lambda _what, _done, _total: None)
     folders = store_repositories(store.folder)
+    if forget_before is not None and not dry_run:
+        gc(store, grace=grace, now=now, progress=progress)  # a damaged store does not forget either
     store.index.sync()  # not under the lock: what evidence needs is asked of it
     with _locks(store, folders, dry_run=dry_run) as locks:
         forgotten = 0
@@ -149,11 +158,12 @@ def wanted(store: Store, inventory: Inventory, folders: list[Path], since: float
 def _young(inventory: Inventory, since: float) -> Iterator[int]:
     for repository in inventory.repositories:
         for pack in repository.packs:
-            if os.stat(pack.path).st_mtime > since:
+            if pack.modified > since:
                 yield from inventory.numbers(pack)
         for name in repository.loose:
-            if os.stat(loose_path(repository.git, name)).st_mtime > since:
-                yield inventory.of(name)
+            with suppress(FileNotFoundError):  # a dry run has no lock
+                if os.stat(loose_path(repository.git, name)).st_mtime > since:
+                    yield inventory.of(name)
 
 
 def plan(inventory: Inventory, repository: Repository) -> Collected:
@@ -169,7 +179,7 @@ def plan(inventory: Inventory, repository: Repository) -> Collected:
         seen.add(number)
 
     for pack in repository.packs:
-        size += pack.size + os.stat(pack.index).st_size
+        size += pack.size + pack.index_size
         numbers = inventory.numbers(pack)
         found = bytes(map(marks.__getitem__, numbers))
         reached += sum(mark & REACHED for mark in found)
@@ -180,7 +190,7 @@ def plan(inventory: Inventory, repository: Repository) -> Collected:
                     drop(numbers[i], length)
     stay = 0
     for name in repository.loose:
-        taken = loose_path(repository.git, name).stat().st_size
+        taken = loose_size(repository.git, name)
         size += taken
         mark = marks[inventory.of(name)] & (REACHED | YOUNG)
         reached, young, stay = reached + (mark & REACHED), young + (mark == YOUNG), stay + (mark == YOUNG)

@@ -8,7 +8,6 @@ is. Deltas of another git are written out whole where their pack must be rewritt
 from __future__ import annotations
 
 import os
-import zlib
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,8 @@ from rover_store.care.inventory import Inventory, Repository, loose_path, read_l
 from rover_store.errors import StoreError
 from rover_store.lock import RepositoryLock
 from rover_store.packs import KIND_NAME, PackWriter, fsync_folder
-from rover_store.packs.scan import Deltas, PackFile, header
+from rover_store.packs.format import read_header
+from rover_store.packs.scan import Deltas, PackFile
 
 #: a pack of this size that holds no garbage is not copied
 LARGE_PACK = 1 << 30
@@ -73,7 +73,7 @@ class _Rewrite:
             marks = [self.marks[n] & (REACHED | YOUNG) for n in self.inventory.numbers(pack)]
             if marks and all(m & REACHED for m in marks):
                 whole.append(pack)
-            elif marks and all(m == YOUNG for m in marks) and pack.path.stat().st_mtime > self.since:
+            elif marks and all(m == YOUNG for m in marks) and pack.modified > self.since:
                 continue  # all of it waits for the end of its grace, in a pack that knows its age
             else:
                 small.append(pack)
@@ -84,14 +84,14 @@ class _Rewrite:
         if len(rest) == 1 and not small and not any(self._mark(n) & REACHED for n in self.repository.loose):
             self._written(rest[0])
             return []
-        return sorted([*rest, *small], key=lambda p: (p.path.stat().st_mtime, p.name))
+        return sorted([*rest, *small], key=lambda p: (p.modified, p.name))
 
     def _written(self, pack: PackFile) -> None:
         for number in self.inventory.numbers(pack):
             self.marks[number] |= WRITTEN
 
     def _has_deltas(self, pack: PackFile) -> bool:
-        return any(header(pack.read_at(pack.offset(i), 32), 0)[0] not in KIND_NAME for i in range(pack.count))
+        return any(read_header(pack.read_at(pack.offset(i), 32), 0)[0] not in KIND_NAME for i in range(pack.count))
 
     def _consolidate(self, sources: list[PackFile], loose: list[str]) -> None:
         main = PackWriter(self.folder)
@@ -106,7 +106,7 @@ class _Rewrite:
                     self.marks[number] |= WRITTEN
                     main.add(*read_loose(self.repository.git, name), name)
             for pack in sources:
-                age = pack.path.stat().st_mtime
+                age = pack.modified
                 if age > self.since:
                     day = int(age // _DAY)
                     writer, newest = young.get(day) or (PackWriter(self.folder), 0.0)
@@ -137,13 +137,14 @@ class _Rewrite:
         for i, start, stop, record in pack.raw(asked):
             name = pack.name_at(i)
             marks[numbers[i]] |= WRITTEN
-            if header(record[:32] if record is not None else pack.read_at(start, 32), 0)[0] not in KIND_NAME:
+            if read_header(record[:32] if record is not None else pack.read_at(start, 32), 0)[0] not in KIND_NAME:
                 writer.add(*deltas.read(start), name.hex())
-            elif record is None:
+                continue
+            if record is None:
                 writer.copy_record(name, pack.pieces(start, stop))
-            elif zlib.crc32(record) == pack.crc(i):
-                writer.add_record(name, record)
             else:
+                writer.add_record(name, record)
+            if writer.entries[name][1] != pack.crc(i):  # never carried into a pack whose checksum calls it sound
                 raise StoreError(f"{pack.path.name}: object {name.hex()} is damaged", hint="rover fsck, before gc")
 
     def _finish(self, writer: PackWriter, age: float | None) -> str:

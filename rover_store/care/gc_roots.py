@@ -55,9 +55,8 @@ def _operations(store: Store) -> Iterator[str]:
     oldest = None
     for operation in operations(store):
         oldest = operation.id
-        for move in operation.moves:
-            if move.ref != "HEAD":
-                yield from (value for value in (move.old, move.new) if value is not None)
+        for move in operation.moves:  # HEAD may have been at a commit; names of branches keep nothing
+            yield from (value for value in (move.old, move.new) if value is not None)
     if oldest is not None:  # what was there before the log began, `rover op restore` may go back to
         yield from view_ids(store, oldest)
 

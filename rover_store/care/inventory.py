@@ -82,28 +82,40 @@ def alternates(git: Path) -> list[Path]:
 
 def open_repository(git: Path, *, own: bool = True) -> Repository:
     """Packs with their indexes, and loose objects, of a bare repository."""
+    folder = git / "objects"
+    loose: list[str] = []
+    for short in sorted(os.listdir(folder)):
+        if len(short) == 2 and all(c in "0123456789abcdef" for c in short) and (folder / short).is_dir():
+            loose += [short + f for f in sorted(os.listdir(folder / short)) if _LOOSE.fullmatch(f)]
+    packs, broken = _packs(folder / "pack")
+    return Repository(git.name, git, packs, tuple(loose), broken, own)
+
+
+def _packs(folder: Path) -> tuple[tuple[PackFile, ...], tuple[tuple[Path, str], ...]]:
+    """Packs of a folder, and those that cannot be used. Where a writer rolls some together meanwhile: once more."""
     packs: list[PackFile] = []
     broken: list[tuple[Path, str]] = []
-    loose: list[str] = []
-    folder = git / "objects"
+    gone = False
     try:
-        for file in sorted(os.listdir(folder / "pack")) if (folder / "pack").is_dir() else ():
+        for file in sorted(os.listdir(folder)) if folder.is_dir() else ():
             if file.startswith("pack-") and file.endswith(".idx"):
-                path = (folder / "pack" / file).with_suffix(".pack")
+                path = (folder / file).with_suffix(".pack")
                 try:
                     packs.append(PackFile(path))
                 except StoreError as error:
                     broken.append((path, error.message))
                 except OSError as error:
+                    gone = gone or not (folder / file).exists()
                     broken.append((path, f"{path.name}: {error.strerror}"))
-        for short in sorted(os.listdir(folder)):
-            if len(short) == 2 and all(c in "0123456789abcdef" for c in short) and (folder / short).is_dir():
-                loose += [short + f for f in sorted(os.listdir(folder / short)) if _LOOSE.fullmatch(f)]
     except BaseException:
         for pack in packs:
             pack.close()
         raise
-    return Repository(git.name, git, tuple(packs), tuple(loose), tuple(broken), own)
+    if gone:
+        for pack in packs:
+            pack.close()
+        return _packs(folder)
+    return tuple(packs), tuple(broken)
 
 
 class Inventory:
@@ -241,7 +253,7 @@ class Inventory:
             for object_hex in repository.loose:
                 number = self.of(object_hex)
                 if sizes:
-                    self.stored[number] = loose_path(repository.git, object_hex).stat().st_size
+                    self.stored[number] = loose_size(repository.git, object_hex)
                 try:
                     kind, data = read_loose(repository.git, object_hex)
                     self.add(number, kind, links_of(kind, data))
@@ -342,6 +354,14 @@ def links_of_entries(entries: Entries) -> Links:
 
 def loose_path(git: Path, object_hex: str) -> Path:
     return git / "objects" / object_hex[:2] / object_hex[2:]
+
+
+def loose_size(git: Path, object_hex: str) -> int:
+    """Bytes of a loose object's file; 0 where it is gone."""
+    try:
+        return loose_path(git, object_hex).stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def read_loose(git: Path, object_hex: str) -> tuple[int, bytes]:

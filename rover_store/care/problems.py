@@ -1,4 +1,4 @@
-"""What a check found."""
+"""What a check found, and what was mended."""
 
 from __future__ import annotations
 
@@ -20,3 +20,10 @@ class Problem(NamedTuple):
     severity: str = "error"
     kind: str = "damaged"
     remedy: str = ""
+
+
+class Repaired(NamedTuple):
+    """One thing that was mended, and how."""
+
+    where: str
+    what: str

@@ -6,12 +6,14 @@ One reading of packs and trees, no blob is inflated. Sizes are bytes; `stored` i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import sqlite3
+from collections.abc import Callable
 from heapq import nlargest
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rover_store.care.inventory import Inventory, loose_path, open_repositories, store_repositories
+from rover_store.care.inventory import Inventory, loose_size, open_repositories, store_repositories
+from rover_store.oplog import operations
 from rover_store.packs import BLOB, KIND_NAME
 from rover_store.refs import Refs
 
@@ -113,8 +115,8 @@ def _repository(inventory: Inventory, n: int) -> tuple[RepositoryStats, list[Kin
             if not marks[number] & _REACHED:
                 unreachable += 1
                 unreachable_size += stored[number]
-    size = sum(pack.size + pack.index.stat().st_size for pack in repository.packs)
-    size += sum(loose_path(repository.git, name).stat().st_size for name in repository.loose)
+    size = sum(pack.size + pack.index_size for pack in repository.packs)
+    size += sum(loose_size(repository.git, name) for name in repository.loose)
     refs = len(Refs(repository.git).all())
     part = RepositoryStats(
         repository.name, len(repository.packs), len(repository.loose), refs, size, unreachable, unreachable_size
@@ -196,23 +198,12 @@ def _index_size(folder: Path) -> int:
 
 
 def _counts(store: Store) -> dict[str, int]:
-    tables = {"packages": "package", "resources": "resource", "commits": "history", "rollouts": "rollout",
+    tables = {"packages": "package", "resources": "resource", "commits": "history WHERE shown", "rollouts": "rollout",
               "verdicts": "verdict"}  # fmt: skip
 
-    def count(table: str) -> int:
-        where = " WHERE shown" if table == "history" else ""
-        return int(store.index.ask(lambda db: db.execute(f"SELECT count(*) FROM {table}{where}").fetchone()[0]))
+    def question(db: sqlite3.Connection) -> dict[str, int]:
+        found = {name: int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]) for name, table in tables.items()}
+        families = db.execute("SELECT count(DISTINCT family) FROM package WHERE family != ''").fetchone()[0]
+        return {**found, "families": int(families)}
 
-    families = store.index.ask(lambda db: db.execute("SELECT count(DISTINCT family) FROM package WHERE family != ''"))
-    counts = {name: count(table) for name, table in tables.items()}
-    counts["families"] = int(families.fetchone()[0])
-    counts["operations"] = sum(1 for _ in _operations(store))
-    return counts
-
-
-def _operations(store: Store) -> Iterator[object]:
-    from rover_store.oplog import operations
-
-    return operations(store)
-
-
+    return {**store.index.ask(question), "operations": sum(1 for _ in operations(store))}

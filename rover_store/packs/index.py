@@ -10,7 +10,8 @@ from pathlib import Path
 
 from rover_store.errors import StoreError
 from rover_store.packs import KIND_NAME, OFS_DELTA, REF_DELTA, fsync_folder
-from rover_store.packs.scan import WINDOW, Base, Deltas, PackFile, checksum, header, object_digest
+from rover_store.packs.format import read_back, read_header
+from rover_store.packs.scan import WINDOW, Base, Deltas, PackFile, checksum, object_digest
 from rover_store.packs.write import Entries
 
 
@@ -62,9 +63,9 @@ def _entries(pack: _Plain, count: int, base: Base) -> Entries:
     waiting: list[tuple[int, int]] = []
     at = 12
     for _ in range(count):
-        kind, size, start = header(pack.read_at(at, 32), 0)
+        kind, size, start = read_header(pack.read_at(at, 32), 0)
         if kind == OFS_DELTA:
-            start += _length(pack.read_at(at + start, 16))
+            start += read_back(pack.read_at(at + start, 16), 0)[1]
         elif kind == REF_DELTA:
             start += 20
         elif kind not in KIND_NAME:
@@ -114,8 +115,3 @@ def _inflate(pack: PackFile, at: int, size: int, *, keep: bool) -> tuple[bytes, 
     if total != size or not whole.eof:
         raise StoreError(f"{pack.path.name}: damaged near byte {at} (wrong size)")
     return b"".join(out), at
-
-
-def _length(data: bytes) -> int:
-    """Bytes that the distance to a delta's base takes."""
-    return next(i for i, byte in enumerate(data) if not byte & 0x80) + 1

@@ -11,7 +11,7 @@ import os
 import sys
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -41,8 +41,6 @@ _CHAIN_LIMIT = 10_000
 #: results of deltas that are kept for the next one: how many, and how large
 _CACHED, _CACHED_BYTES = 64, 1 << 18
 
-Outside = Callable[[bytes], tuple[int, bytes]]
-
 
 class Record(NamedTuple):
     """Where a record lies in its pack."""
@@ -63,7 +61,7 @@ class Run(NamedTuple):
 
 
 class Pack:
-    """One pack on disk. Delta bases outside the pack are asked of `outside`."""
+    """One pack on disk."""
 
     def __init__(self, path: Path) -> None:
         self.path = path  # ends in .pack
@@ -151,12 +149,6 @@ class Pack:
             i += 1
 
     # --- objects -----------------------------------------------------------------------------------------
-    def read(self, offset: int, outside: Outside) -> tuple[int, bytes]:
-        """Kind and content of the object at an offset."""
-        chain: list[tuple[int, bytes]] = []
-        found = self.unfold(offset, chain)
-        return self.fold(outside(found) if isinstance(found, bytes) else found, chain)
-
     def unfold(self, offset: int, chain: list[tuple[int, bytes]], ahead: int = _AHEAD) -> tuple[int, bytes] | bytes:
         """Follow deltas from an offset, adding each to `chain`, to the base, or to the id of one that is outside."""
         seen: set[int] = set()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,10 +29,14 @@ _DERIVED = (".rev", ".bitmap")
 
 
 def roll_up(objects: Objects, lock: RepositoryLock, limit: int = LIMIT) -> int:
-    """Roll packs together where a tier is full. Only under the lock. Returns how many packs went away."""
+    """Roll packs together where a tier is full. Only under the lock. Returns how many packs went away.
+
+    A tier with damage in it stays as it is: a write of other things must not fail for it.
+    """
     removed = 0
     for tier in _full_tiers(objects.packs, limit):
-        removed += _merge(objects, lock, tier)
+        with suppress(StoreError):
+            removed += _merge(objects, lock, tier)
     return removed
 
 

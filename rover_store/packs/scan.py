@@ -1,12 +1,11 @@
 """A pack as care sees it: every record in the order of the file, nothing trusted, memory flat.
 
-`packs.Pack` answers questions about single objects and believes its index. This reader goes over a whole pack with
+`read.Pack` answers questions about single objects and believes its index. This reader goes over a whole pack with
 a window of a few megabytes and says of each record what it holds or why it cannot be read.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import mmap
 import os
@@ -15,25 +14,20 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rover_store.errors import StoreError
-from rover_store.packs import BLOB, KIND_NAME, OFS_DELTA, REF_DELTA
-
-_fast: ModuleType = zlib
-with contextlib.suppress(ImportError):
-    from isal import isal_zlib
-
-    _fast = isal_zlib
+from rover_store.packs import BLOB, KIND_NAME, OFS_DELTA, REF_DELTA, WHOLE_LIMIT, object_hash
+from rover_store.packs.codec import codec
+from rover_store.packs.deltas import apply
+from rover_store.packs.format import read_back, read_header
 
 WINDOW = 4 << 20
-#: a record that is larger than this is hashed in pieces and never held
+#: a blob that is larger than this, deflated or not, is hashed in pieces and never held
 LARGE = 32 << 20
 _CACHE = 64 << 20
 _BIG = 1 << 31
-_BROKEN: tuple[type[Exception], ...] = (zlib.error, getattr(_fast, "error", zlib.error), ValueError, IndexError,
-                                        struct.error, StoreError, MemoryError, OverflowError)  # fmt: skip
+_BROKEN = (zlib.error, ValueError, IndexError, struct.error, StoreError, MemoryError, OverflowError)
 
 Base = Callable[[bytes], tuple[int, bytes]]
 
@@ -74,7 +68,9 @@ class PackFile:
         self._crcs = 1032 + self.count * 20
         self._offsets = self._crcs + self.count * 4
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        self.size = os.fstat(self._fd).st_size
+        state = os.fstat(self._fd)
+        self.size, self.modified = state.st_size, state.st_mtime
+        self.index_size = len(self._idx)
 
     def close(self) -> None:
         os.close(self._fd)
@@ -181,27 +177,22 @@ class PackFile:
             try:
                 if start < 12:
                     raise StoreError("its place is outside the pack")
-                if record is None:
-                    kind, size, at = header(os.pread(self._fd, 32, start), 0)
-                    if kind not in KIND_NAME:
-                        raise StoreError("a delta too large to hold")
-                    digest = self._hash(kind, size, start + at, stop, number) if blobs else None
-                    yield Item(number, start, kind, None, digest, "", stop - start, size)
-                    continue
-                if blobs and zlib.crc32(record) != self.crc(number):
+                if blobs and record is not None and codec().crc32(record) != self.crc(number):
                     raise StoreError("its checksum in the pack index differs")
-                kind, size, at = header(record, 0)
+                kind, size, at = read_header(self.read_at(start, 32) if record is None else record, 0)
                 if kind in (OFS_DELTA, REF_DELTA):
                     kind, data = deltas.read(start)
                     content = data if blobs or kind != BLOB else None
                     yield Item(number, start, kind, content, None, "", stop - start, size)
                 elif kind not in KIND_NAME:
                     raise StoreError(f"type {kind} is none of git's")
-                elif kind == BLOB and not blobs:
-                    yield Item(number, start, kind, None, None, "", len(record), size)
+                elif kind == BLOB and (not blobs or record is None or size > LARGE):
+                    digest = self._hash(kind, size, start + at, stop) if blobs else None
+                    yield Item(number, start, kind, None, digest, "", stop - start, size)
                 else:
-                    yield Item(number, start, kind, inflate(record[at:], size), None, "", len(record), size)
-            except _BROKEN as error:
+                    body = record[at:] if record is not None else self.read_at(start + at, stop - start - at)
+                    yield Item(number, start, kind, inflate(body, size), None, "", stop - start, size)
+            except (codec().error, *_BROKEN) as error:
                 yield Item(number, start, kind, None, error=getattr(error, "message", "") or str(error) or "unreadable")
 
     def read_at(self, offset: int, size: int) -> bytes:
@@ -213,18 +204,15 @@ class PackFile:
             yield piece
             start += len(piece)
 
-    def _hash(self, kind: int, size: int, start: int, stop: int, number: int) -> bytes:
+    def _hash(self, kind: int, size: int, start: int, stop: int) -> bytes:
         """Id of a large object, inflated piece by piece."""
-        found = hashlib.sha1(b"%s %d\0" % (KIND_NAME[kind].encode(), size), usedforsecurity=False)
-        whole, total = zlib.decompressobj(), 0
-        while start < stop and not whole.eof:
-            piece = os.pread(self._fd, min(WINDOW, stop - start), start)
-            start += len(piece)
-            out = whole.decompress(piece, WINDOW)
-            while out:
+        found, whole, total = object_hash(kind, size), zlib.decompressobj(), 0
+        for piece in self.pieces(start, stop):
+            while piece and not whole.eof and total <= size:
+                out = whole.decompress(piece, WINDOW)
                 found.update(out)
                 total += len(out)
-                out = whole.decompress(whole.unconsumed_tail, WINDOW) if not whole.eof else b""
+                piece = whole.unconsumed_tail
         if total != size or not whole.eof:
             raise StoreError("wrong size")
         return found.digest()
@@ -271,23 +259,20 @@ class Deltas:
         return found
 
     def _apply(self, found: tuple[int, bytes], chain: list[bytes]) -> tuple[int, bytes]:
-        from dulwich.errors import ApplyDeltaError
-        from dulwich.pack import apply_delta
-
         kind, data = found
         try:
             for delta in reversed(chain):
-                data = b"".join(apply_delta(data, delta))
-        except ApplyDeltaError as error:
-            raise StoreError(f"its delta does not fit ({error})") from None
+                data = apply(data, delta)
+        except IndexError:
+            raise StoreError("its delta is cut short") from None
         return kind, data
 
     def _record(self, offset: int) -> tuple[int, bytes, bytes]:
         head = self._pack.read_at(offset, 64)
-        kind, size, at = header(head, 0)
+        kind, size, at = read_header(head, 0)
         base = b""
         if kind == OFS_DELTA:
-            back, at = _back(head, at)
+            back, at = read_back(head, at)
             base = back.to_bytes(8, "big")
         elif kind == REF_DELTA:
             base, at = head[at : at + 20], at + 20
@@ -311,23 +296,13 @@ class Deltas:
 
 def inflate(data: bytes, size: int) -> bytes:
     """Bytes of a record's body, which must be of this size. zlib's checksum is checked."""
-    out: bytes = _fast.decompress(data, 15, size or 1)
-    if len(out) != size:
-        raise StoreError(f"wrong size: says {size}, is {len(out)}")
+    if size > WHOLE_LIMIT:
+        raise StoreError("too large to hold")
+    whole = codec().inflater()
+    out = whole.decompress(data, size + 1)
+    if len(out) != size or not whole.eof:
+        raise StoreError(f"wrong size: says {size}")
     return out
-
-
-def header(data: bytes, at: int) -> tuple[int, int, int]:
-    """Kind, size and length of a record's header."""
-    byte = data[at]
-    kind, size, shift = (byte >> 4) & 7, byte & 15, 4
-    at += 1
-    while byte & 0x80:
-        byte = data[at]
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        at += 1
-    return kind, size, at
 
 
 def checksum(fd: int, size: int) -> bytes:
@@ -341,21 +316,10 @@ def checksum(fd: int, size: int) -> bytes:
 
 
 def object_digest(kind: int, data: bytes) -> bytes:
-    found: Any = hashlib.sha1(b"%s %d\0" % (KIND_NAME[kind].encode(), len(data)), usedforsecurity=False)
+    """The git id of an object, as bytes."""
+    found = object_hash(kind, len(data))
     found.update(data)
-    digest: bytes = found.digest()
-    return digest
-
-
-def _back(data: bytes, at: int) -> tuple[int, int]:
-    byte = data[at]
-    at += 1
-    value = byte & 0x7F
-    while byte & 0x80:
-        byte = data[at]
-        at += 1
-        value = ((value + 1) << 7) | (byte & 0x7F)
-    return value, at
+    return found.digest()
 
 
 def _map(path: Path) -> mmap.mmap:

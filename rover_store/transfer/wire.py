@@ -32,11 +32,6 @@ _SETTINGS = (
 )  # fmt: skip
 
 
-def available() -> bool:
-    """Whether there is a git to run."""
-    return shutil.which("git") is not None
-
-
 def heads(where: Place) -> tuple[dict[str, str], str | None]:
     """Refs of a place, and the branch that its HEAD names."""
     out = _git(None, "ls-remote", "--symref", "--", _url(where))

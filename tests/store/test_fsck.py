@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from store_samples import add, edit, git, new_store
 
+from rover_store.care.fsck import fsck
 from rover_store.commits import AUTHOR, encode_commit
 from rover_store.names import package_path
 from rover_store.packs import BLOB, COMMIT, TREE, Pack, PackWriter
@@ -163,3 +164,15 @@ def test_objects_with_the_wrong_name(store: Store) -> None:
     writer.add(TREE, encode_tree({"f": TreeItem(FILE, writer.add(BLOB, b"x"))}), "ab" * 20)
     writer.finish()
     assert f"object {'ab' * 20} is damaged: its bytes have another id" in _what(store)
+
+
+def test_a_writer_meanwhile_is_no_damage(store: Store) -> None:
+    other = Store.open(store.root)
+    left = [b"2\n", b"3\n"]
+
+    def commit(_what: str, _done: int, _total: int) -> None:
+        if left:
+            edit(other, "one", {"task/instruction.md": left.pop()})
+
+    assert fsck(store, progress=commit) == []
+    assert not left

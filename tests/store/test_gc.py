@@ -290,3 +290,16 @@ def test_beside_writers_and_readers(store: Store) -> None:
     assert fsck(Store.open(store.root)) == []
     git(store.git, "fsck", "--full", "--strict")
     assert len(list(store.log())) == len(git(store.git, "rev-list", "main").split())
+
+
+def test_a_damaged_store_does_not_forget(store: Store) -> None:
+    edit(store, "two", {"task/instruction.md": b"Again.\n"})
+    pack = max(store.objects.packs, key=lambda p: p.count)
+    data = bytearray(pack.path.read_bytes())
+    data[60] ^= 1
+    pack.path.chmod(0o644)
+    pack.path.write_bytes(data)
+    before = [op.id for op in store.op_log()]
+    with pytest.raises(StoreError, match="damaged"):
+        gc(Store.open(store.root), dry_run=False, grace=0, forget_before=store.clock() + 1)
+    assert [op.id for op in store.op_log()] == before

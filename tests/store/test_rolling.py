@@ -14,7 +14,7 @@ from store_samples import add, edit, git, new_store
 from rover_store.errors import StoreError
 from rover_store.objects import Objects
 from rover_store.packs import BLOB, PackWriter
-from rover_store.packs.rollup import rewrite, roll_up
+from rover_store.packs.rollup import LIMIT, rewrite, roll_up
 from rover_store.store import Store
 
 READER = """
@@ -243,3 +243,19 @@ def test_what_another_process_collected_is_written_again(tmp_path: Path) -> None
         tx.commit("x")
     assert Objects(ours.git).read(blob) == b"soon gone"
     git(ours.git, "fsck", "--full", "--strict")
+
+
+def test_a_write_does_not_fail_for_damage_that_it_does_not_touch(tmp_path: Path) -> None:
+    store = new_store(tmp_path)
+    for i in range(LIMIT + 2):
+        _pack(store, os.urandom(50) + b"%d" % i)
+    pack = store.objects.packs[0]
+    data = bytearray(pack.path.read_bytes())
+    data[40] ^= 1
+    pack.path.chmod(0o644)
+    pack.path.write_bytes(data)
+    with store.lock:
+        assert roll_up(Objects(store.git), store.lock, LIMIT) == 0
+    again = Store.open(store.root)
+    assert again.put_files({"a": b"goes on"})
+    assert len(again.objects.packs) > LIMIT

@@ -18,6 +18,7 @@ from rover_store.names import blob_id
 from rover_store.objects import Objects
 from rover_store.packs import BLOB, PackWriter
 from rover_store.packs.blob_files import write_file
+from rover_store.packs.scan import LARGE, PackFile
 
 MB = 1 << 20
 
@@ -175,3 +176,14 @@ def test_an_object_beyond_the_limit_is_named_not_loaded(tmp_path: Path, monkeypa
         Objects(store.git).read(blob)
     assert "stream" in caught.value.hint
     assert sum(map(len, Objects(store.git).stream(blob))) == 3 * MB
+
+
+def test_fsck_does_not_hold_a_large_file_that_deflates_well(tmp_path: Path) -> None:
+    store = new_store(tmp_path)
+    blob = store.objects.list_tree(store.put_files({"zeros": bytes(LARGE + 1)}))["zeros"].id
+    pack = PackFile(store.objects.packs[0].path)
+    assert pack.size < LARGE // 100
+    items = {pack.name_at(item.number).hex(): item for item in pack.items(lambda _: (0, b""))}
+    pack.close()
+    assert items[blob].data is None
+    assert items[blob].digest == bytes.fromhex(blob)
