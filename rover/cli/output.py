@@ -75,6 +75,7 @@ def table(rows: Sequence[Sequence[object]], headers: Sequence[str], *, right: Se
 
     The last column wraps below itself instead of being cut: it is where reasons stand. It shrinks first.
     """
+    headers = [plain(h) for h in headers]
     cells = [[_cell(c) for c in row] for row in rows]
     widths = [max([len(h), *(len(r[i]) for r in cells)]) for i, h in enumerate(headers)]
     room = width() - 2 * (len(headers) - 1)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 #: rows of a table where no --limit is given
 _ROWS = 1000
 _CELL = 200
+#: bytes of a query
+_LONGEST = 1_000_000
 
 
 def command(
@@ -72,11 +74,15 @@ def command(
 
 def _query(query: str, file: Path | None) -> str:
     if file is not None:
-        raw = file.read_bytes()
+        with file.open("rb") as source:
+            raw = source.read(_LONGEST + 1)
     elif query == "-":
-        raw = sys.stdin.buffer.read() if hasattr(sys.stdin, "buffer") else sys.stdin.read().encode()
+        source_of = getattr(sys.stdin, "buffer", None)
+        raw = source_of.read(_LONGEST + 1) if source_of is not None else sys.stdin.read(_LONGEST + 1).encode()
     else:
         return query
+    if len(raw) > _LONGEST:  # nor would SQLite take it, and a device never ends
+        raise UsageError(f"{file or 'stdin'}: longer than {_LONGEST} bytes")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -110,7 +116,7 @@ def _value(text: str) -> Any:
 
 
 def _most(found: Rows, limit: int) -> Iterator[tuple[Any, ...]]:
-    return islice(found.rows, limit) if limit > 0 else found.rows
+    return islice(found.rows, min(limit, sys.maxsize)) if limit > 0 else found.rows
 
 
 def _csv(found: Rows, limit: int) -> None:
@@ -123,7 +129,7 @@ def _csv(found: Rows, limit: int) -> None:
 
 
 def _table(found: Rows, limit: int) -> None:
-    most = limit if limit > 0 else None if limit == 0 else _ROWS
+    most = min(limit, sys.maxsize) if limit > 0 else None if limit == 0 else _ROWS
     rows = list(islice(found.rows, None if most is None else most))
     more = limit < 0 and next(found.rows, None) is not None
     cells = [[_cell(v) for v in row] for row in rows]

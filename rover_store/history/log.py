@@ -177,5 +177,5 @@ def _entry(
 def _compiled(pattern: str | None) -> None:
     try:
         re.compile(pattern or "")
-    except re.error as error:
+    except (re.error, RecursionError, OverflowError) as error:
         raise UsageError(f"{pattern!r} is not a regular expression: {error}") from None

@@ -234,3 +234,22 @@ def test_a_package_of_another_branch_is_found(home: Path) -> None:
         file.unlink()
     assert rover("log", "three", "--rev", "side", "--oneline").out.split(" ", 1)[1] == "Add three\n"
     assert rover("log", "side", "three", "--oneline").out.split(" ", 1)[1] == "Add three\n"
+
+
+def test_a_query_that_never_ends_is_not_read_to_its_end(home: Path) -> None:
+    refused(rover("sql", "--file", "/dev/zero"), 2, "longer than 1000000 bytes")
+    Path("long.sql").write_text("SELECT 1 " + " " * 1_000_000)
+    refused(rover("sql", "--file", "long.sql"), 2, "long.sql: longer than 1000000 bytes")
+
+
+def test_a_name_of_a_column_prints_no_control_characters(home: Path) -> None:
+    said = rover("sql", "SELECT 1 AS \"\x1b[31m\", 2 AS b")
+    assert "\x1b" not in said.out
+    assert "\\x1b[31m" in said.out
+
+
+def test_numbers_beyond_what_the_machine_counts(home: Path) -> None:
+    for form in ([], ["--json"], ["--csv"]):
+        assert rover("sql", "SELECT 7 AS a", "--limit", "1" + "0" * 30, *form).code == 0
+    for option in ("--grep", "--author"):
+        refused(rover("log", option, "a{9999999999999999999999}"), 2, "not a regular expression")
