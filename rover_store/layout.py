@@ -48,6 +48,14 @@ def is_name(name: str) -> bool:
     return name.isascii() or not any("\ud800" <= c <= "\udfff" for c in name)
 
 
+def is_owned(path: str) -> bool:
+    """Whether a folder at this path of a revision is a package or a resource."""
+    top, *within = path.split("/")
+    if top == "resources":
+        return len(within) == 2 and within[0] in RESOURCE_KINDS and is_name(within[1])
+    return top == "packages" and len(within) == 4 and is_place(path, within[3])
+
+
 def package_places(objects: Objects, root: str) -> Iterator[tuple[str, str, str]]:
     """Path, name and tree of every package, wherever below `packages` it lies."""
     top = objects.list_tree(root).get("packages")

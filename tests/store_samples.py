@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 
+from rover_store.commits import AUTHOR, encode_commit
 from rover_store.graph import DEFAULT
 from rover_store.names import COMPONENTS
+from rover_store.packs import COMMIT
 from rover_store.records import Context, Contract, Edge, Harness, Package, ResourceRef, Task, Verifier
 from rover_store.store import Store
-from rover_store.trees import FOLDER, TreeItem
+from rover_store.trees import EXECUTABLE, FOLDER, LINK, SUBMODULE, TreeItem
 from rover_store.write import Transaction
 
 START = 1_700_000_000
@@ -81,3 +83,20 @@ def git(folder: Path, *arguments: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
+
+
+def odd_commit(store: Store) -> str:
+    """A commit on HEAD that another git could make: entries where no package and no resource lies."""
+    head = store.commit("HEAD")
+    one = folder_item(store.package("one").tree)
+    with store.write() as tx:
+        blob, empty = tx.blob(b"x"), folder_item(tx.tree({}))
+        edits = {
+            "packages/0/0/0/one": one, "packages/README": TreeItem(LINK, blob),
+            "packages/0/module": TreeItem(SUBMODULE, "1" * 40), "resources/odd/x/a.txt": TreeItem(EXECUTABLE, blob),
+            "resources/list": TreeItem(EXECUTABLE, blob), "empty": empty,
+        }  # fmt: skip
+        root = tx.edit_tree(head.tree, edits)
+        made = tx.add(COMMIT, encode_commit(root, [head.id], "Odd", AUTHOR, 1_700_000_000))
+        tx.promote("main", made, expect=head.id)
+    return made

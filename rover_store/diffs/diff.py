@@ -1,12 +1,12 @@
 """Difference of two revisions by package, component and file. Equal trees are skipped by their id, unopened.
 
-Where two ids differ, something is always named: a file or a mode.
+Where two ids differ, something is always named: a file, a mode, or a folder that no file tells of.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any, Literal, NamedTuple
 
@@ -19,7 +19,10 @@ Status = Literal["added", "removed", "changed"]
 
 
 class FileDiff(NamedTuple):
-    """A file that differs. `mode` is set where only git's mode of the file changed."""
+    """A file that differs. `mode` is set where git's mode of the file changed.
+
+    A path that ends in `/` is a folder: one without a file came or went, or its tree was only written another way.
+    """
 
     path: str
     status: Status
@@ -64,7 +67,7 @@ class ResourceDiff(NamedTuple):
 
 
 class Diff(NamedTuple):
-    """What differs between two revisions. `other` are files of the tree that belong to no package or resource."""
+    """What differs between two revisions. `other` belongs to no package or resource, wherever it lies."""
 
     old: str
     new: str
@@ -101,8 +104,8 @@ def resources_diff(objects: Objects, old: str | None, new: str | None) -> Iterat
 
 
 def other_files(objects: Objects, old: str | None, new: str | None) -> tuple[FileDiff, ...]:
-    """Files of two revisions that differ and belong to no package and no resource."""
-    return files_diff(objects, old, new, skip=("packages", "resources"))
+    """Files of two revisions that differ and belong to no package and no resource, also where these should lie."""
+    return _files(objects, old, new, layout.is_owned)
 
 
 def package_diff(objects: Objects, old: str | None, new: str | None) -> tuple[ComponentDiff, ...]:
@@ -122,31 +125,33 @@ def files_diff(
     objects: Objects, old: str | None, new: str | None, *, skip: tuple[str, ...] = ()
 ) -> tuple[FileDiff, ...]:
     """Files below two trees that differ, sorted by path; `skip` names folders at the top to leave out."""
+    return _files(objects, old, new, skip.__contains__)
+
+
+def _files(
+    objects: Objects, old: str | None, new: str | None, skip: Callable[[str], bool]
+) -> tuple[FileDiff, ...]:
     out: list[FileDiff] = []
-    _walk(objects, old, new, "", skip, out)
-    return tuple(sorted(out))
-
-
-def _walk(
-    objects: Objects, old: str | None, new: str | None, prefix: str, skip: tuple[str, ...], out: list[FileDiff]
-) -> None:
-    waiting = [(old, new, prefix)]  # no recursion: another git may have pushed a tree of any depth
+    waiting = [(old, new, "")]  # no recursion: another git may have pushed a tree of any depth
     while waiting:
         old, new, prefix = waiting.pop()
         if old == new:
             continue
         a = objects.list_tree(old) if old else {}
         b = objects.list_tree(new) if new else {}
+        if a == b:
+            out.append(FileDiff(prefix or "./", _status(old, new), old, new))
         for name in a.keys() | b.keys():
             before, after, path = a.get(name), b.get(name), prefix + name
-            folders = [item.id if item is not None and item.is_folder else None for item in (before, after)]
-            if before == after or (path in skip and any(folders)):
+            if before == after:
                 continue
-            if any(folders):
+            folders = [item.id if item is not None and item.is_folder else None for item in (before, after)]
+            if any(folders) and not skip(path):
                 waiting.append((folders[0], folders[1], f"{path}/"))
             files = [item if item is not None and not item.is_folder else None for item in (before, after)]
             if any(files):
                 out.append(_file(path, files[0], files[1]))
+    return tuple(sorted(out, key=lambda f: (f.path, f.status)))
 
 
 def _file(path: str, before: TreeItem | None, after: TreeItem | None) -> FileDiff:

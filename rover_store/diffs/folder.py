@@ -36,7 +36,7 @@ class Overlay(Objects):
             found = blob_id(data)
             self._blobs[found], self._sizes[found] = read, len(data)
             items[path] = (FILE, found)
-        return write_level(nest(items), self._keep)
+        return write_level(nest(items), self.keep)
 
     def read(self, object_hex: str) -> bytes:
         blob = self._blobs.get(object_hex)
@@ -59,7 +59,8 @@ class Overlay(Objects):
             here = self.list_tree(here.id).get(part) if here is not None and here.is_folder else None
         return here
 
-    def _keep(self, kind: int, data: bytes) -> str:
+    def keep(self, kind: int, data: bytes) -> str:
+        """Put one tree object on top and return its id."""
         tree = object_id(kind, data)
         self._trees[tree] = parse_tree(data)
         return tree

@@ -81,6 +81,10 @@ def content(
     blobs: Blobs, place: str, file: FileDiff, *, context: int = 3, extract: Extract | None = None
 ) -> Content:
     """What differs in one file. A link is compared by its target; a submodule has no content here."""
+    if file.path.endswith("/"):
+        both = file.old is not None and file.new is not None
+        said = "the same entries, written into its tree another way" if both else "a folder without files"
+        return Content("bytes", None, None, (said,))
     try:
         sizes = [0 if i is None else blobs.size(i) for i in (file.old, file.new)]
         if max(sizes) > EXTRACT_BYTES:

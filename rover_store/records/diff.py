@@ -141,7 +141,9 @@ class ContentPart(Part):
 class FilePart(Part):
     """A file that differs."""
 
-    path: Annotated[str, Field(description="below the component's folder, or below the resource")]
+    path: Annotated[
+        str, Field(description="below the component's folder, or below the resource; a folder without files ends in /")
+    ]
     status: Status
     old: Id = None
     new: Id = None

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 from refusals import SCRIPT, environment, refused, rover
-from store_samples import add, edit, new_store
+from store_samples import add, edit, new_store, odd_commit
 
 from rover.cli.columns import Colours, cut, display_width, pad, wrap
 from rover_store.records import Contract, Harness, Requirement
@@ -53,6 +53,19 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ROVER_STORE", raising=False)
     return tmp_path
+
+
+def test_what_lies_where_no_package_does(home: Path) -> None:
+    odd_commit(Store.open(home))
+    assert "no difference" not in (said := rover("diff")).err
+    assert "A packages/README" in said.out
+    assert "A empty/" in said.out
+    names = rover("diff", "--name-only").out.splitlines()
+    assert {"empty/", "packages/README", "packages/0/module", "resources/odd/x/a.txt"} <= {*names}
+    document = json.loads(rover("diff", "--json").out)
+    Draft202012Validator(SCHEMA).validate(document)
+    assert sorted(f["path"] for f in document["other"]) == names
+    assert rover("diff", "HEAD~1", "HEAD", "--stat", "--exit-code").code == 1
 
 
 GOLDEN = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from store_samples import add, edit, folder_item, new_store
+from store_samples import add, edit, folder_item, new_store, odd_commit
 
 from rover_store.diffs import contents, walk
 from rover_store.diffs.folder import folder_diff
@@ -104,3 +104,17 @@ def test_a_folder_that_names_no_package(data: bytes, store: Store, tmp_path: Pat
     (tmp_path / "out/package.json").write_bytes(data)
     with pytest.raises(PackageError, match=r"^package\.json: "):
         folder_diff(store, tmp_path / "out")
+
+
+def test_what_lies_where_no_package_does_is_told(store: Store) -> None:
+    odd_commit(store)
+    found = store.diff("HEAD~1")
+    assert (found.packages, found.resources) == ((), ())
+    paths = [f.path for f in found.other]
+    assert paths == sorted(paths)
+    assert {p for p in paths if not p.startswith("packages/0/0/0/one/")} == {
+        "empty/", "packages/0/module", "packages/README", "resources/list", "resources/odd/x/a.txt"
+    }  # fmt: skip
+    assert "packages/0/0/0/one/task/task.json" in paths
+    assert said(store)["", "empty/"] == ("a folder without files",)
+    assert "not here" in said(store)["", "packages/0/module"][0]
