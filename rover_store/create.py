@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import threading
 from pathlib import Path
 
 from rover_store import config
@@ -13,6 +12,7 @@ from rover_store.durable import write_files
 from rover_store.errors import StoreError, UsageError
 from rover_store.packs import fsync_folder
 from rover_store.refs import SEALED
+from rover_store.scratch import scratch
 
 # gc.auto: git must never pack or prune by itself. hideRefs: no clone or fetch transfers the sealed audits.
 _CONFIG = f"""[core]
@@ -29,8 +29,6 @@ _CONFIG = f"""[core]
 \thideRefs = {SEALED}
 """
 
-_SCRATCH = f"{config.FOLDER}.tmp-"
-
 
 def create(folder: Path) -> None:
     """Make `.rover` in a folder, and the folder if need be. Of several at once one makes it; the others are told."""
@@ -39,20 +37,19 @@ def create(folder: Path) -> None:
         raise _Exists(target)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _sweep(folder)
-        scratch = folder / f"{_SCRATCH}{os.getpid()}-{threading.get_ident()}"
-        scratch.mkdir()
+        made = scratch(folder, f"{config.FOLDER}.tmp-")
+        made.mkdir()
         try:
-            bare(scratch / "store.git")
-            bare(scratch / "evidence.git")
-            _write(scratch / "evidence.git/objects/info/alternates", "../../store.git/objects\n")
-            _write(scratch / ".gitignore", "*\n")  # a project that is itself a git repository ignores the store
-            _write(scratch / "config.toml", config.text())
-            for inner, _, _ in os.walk(scratch):
+            bare(made / "store.git")
+            bare(made / "evidence.git")
+            _write(made / "evidence.git/objects/info/alternates", "../../store.git/objects\n")
+            _write(made / ".gitignore", "*\n")  # a project that is itself a git repository ignores the store
+            _write(made / "config.toml", config.text())
+            for inner, _, _ in os.walk(made):
                 fsync_folder(Path(inner))
-            os.rename(scratch, target)
+            os.rename(made, target)
         finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+            shutil.rmtree(made, ignore_errors=True)
         fsync_folder(folder)
     except (FileExistsError, NotADirectoryError):
         raise UsageError(f"{folder}: not a folder") from None
@@ -77,14 +74,6 @@ class _Exists(UsageError):
     def __init__(self, target: Path) -> None:
         hint = "the store is there; use it, or choose another folder"
         super().__init__(f"{target} exists already", hint=hint)
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what killed processes left half made."""
-    for left in folder.glob(f"{_SCRATCH}*"):
-        pid = left.name.removeprefix(_SCRATCH).partition("-")[0]
-        if pid.isdigit() and not Path("/proc", pid).exists() and Path("/proc/self").exists():
-            shutil.rmtree(left, ignore_errors=True)
 
 
 def _write(path: Path, text: str) -> None:

@@ -37,7 +37,7 @@ def fetch_evidence(store: Store, where: Place, globs: tuple[str, ...] = ()) -> i
     refs, _ = wire.heads(where)
     if EVIDENCE not in refs:
         return 0
-    with incoming(store, where, [f"+{EVIDENCE}:{EVIDENCE}"]) as git:
+    with incoming(store, where, [f"+{EVIDENCE}:{EVIDENCE}"], ("store.git", "evidence.git")) as git:
         return absorb(store, git, globs)
 
 
@@ -157,10 +157,16 @@ def _levels(writer: PackWriter, objects: Objects) -> Callable[[str], Level]:
 
 
 def union(ours: str, theirs: str, level: Callable[[str], Level], write: Callable[[int, bytes], str]) -> str:
-    """A tree that has what either has; of two versions of a file, ours."""
+    """A tree that has what either has; of two versions of a file, ours.
+
+    Of a rollout that both have ours stands, pruned or not, with the verdicts on it that theirs has besides.
+    """
     if ours == theirs:
         return ours
     out, other = level(ours), level(theirs)
+    if "trajectory.json" in out:
+        same = out["trajectory.json"] == other.get("trajectory.json") or ("start" in out) != ("start" in other)
+        other = {name: item for name, item in other.items() if name == "verdicts" and same}
     for name, item in other.items():
         own = out.get(name)
         if own is None:

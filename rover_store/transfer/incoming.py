@@ -1,6 +1,6 @@
 """A repository beside the store in which what comes over a network waits until it is checked.
 
-It borrows the store's objects, so that only what is new travels; its packs are moved into the store in one step.
+It borrows objects of the store, so that only what is new travels; its packs are moved into the store in one step.
 If the transfer is cut short nothing of it is in the store, and the next one removes what is left.
 """
 
@@ -16,25 +16,26 @@ from typing import TYPE_CHECKING
 from rover_store.create import bare
 from rover_store.lock import RepositoryLock
 from rover_store.packs import fsync_folder
+from rover_store.scratch import scratch
 from rover_store.transfer import wire
 from rover_store.transfer.remotes import Place
 
 if TYPE_CHECKING:
     from rover_store.store import Store
 
-_PREFIX = "incoming-"
-
 
 @contextmanager
-def incoming(store: Store, where: Place, specs: list[str]) -> Iterator[Path]:
-    """Fetch refs of a place into a repository that lasts as long as the block."""
-    clean(store.folder, _PREFIX)
-    git = store.folder / f"{_PREFIX}{os.getpid()}"
-    shutil.rmtree(git, ignore_errors=True)
+def incoming(store: Store, where: Place, specs: list[str], borrow: tuple[str, ...]) -> Iterator[Path]:
+    """Fetch refs of a place into a repository that lasts as long as the block.
+
+    `borrow` names the repositories whose objects need not travel. For packages that is store.git alone: what only the
+    evidence holds, it does not see.
+    """
+    git = scratch(store.folder, "incoming-")
     try:
         bare(git)
-        borrowed = [str(store.folder / name / "objects") for name in ("store.git", "evidence.git")]
-        (git / "objects" / "info" / "alternates").write_text("".join(f"{path}\n" for path in borrowed))
+        borrowed = "".join(f"{store.folder / name / 'objects'}\n" for name in borrow)
+        (git / "objects" / "info" / "alternates").write_text(borrowed)
         wire.fetch(git, where, specs)
         yield git
     finally:
@@ -63,11 +64,3 @@ def _durable(path: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-def clean(folder: Path, prefix: str) -> None:
-    """Remove what killed transfers left: folders named after processes that are no more."""
-    for path in folder.glob(f"{prefix}*"):
-        pid = path.name.removeprefix(prefix)
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
-            shutil.rmtree(path, ignore_errors=True)

@@ -10,7 +10,6 @@ the branch as the source now has it. What the clone does not hold is never touch
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,10 +27,10 @@ from rover_store.names import package_path
 from rover_store.objects import Objects
 from rover_store.packs import COMMIT, TREE
 from rover_store.refs import HEADS
+from rover_store.scratch import scratch
 from rover_store.store import Store
 from rover_store.transfer import wire
 from rover_store.transfer.copying import checked, copy_objects
-from rover_store.transfer.incoming import clean
 from rover_store.transfer.remotes import Place, Remote
 from rover_store.transfer.transfer import TRACKING, Transferred, Update, accepted, refs_of
 from rover_store.trees import FOLDER, TreeItem
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from rover_store.write import Transaction
 
 SOURCE = "Rover-Source"
-_PREFIX = "whole-"
 
 
 class _Kept(NamedTuple):
@@ -129,10 +127,8 @@ class _Part:
         """A commit that an earlier fetch has written: its part is read back, its history is not walked again."""
         new = self._known[here]
         tree = self._tx.load(new).tree
-        bound = {
-            name: frozenset(bound_resources(self._tx, package))
-            for _, name, package in _places(self._tx, tree)
-        }
+        there = layout.changed_packages(self._tx, None, tree)
+        bound = {c.name: frozenset(bound_resources(self._tx, c.new)) for c in there if c.new is not None}
         return _Kept(new, tree, bound)
 
     def _one(self, commit: Commit) -> _Kept:
@@ -212,12 +208,6 @@ class _Part:
         if commit not in self._done:
             checked(commit, COMMIT, data)
         return parse_commit(commit, data)
-
-
-def _places(tx: Transaction, tree: str) -> Iterator[tuple[str, str, str]]:
-    for change in layout.changed_packages(tx, None, tree):
-        if change.new is not None:
-            yield "", change.name, change.new
 
 
 def _known(store: Store, name: str) -> dict[str, str]:
@@ -335,13 +325,10 @@ def _whole_store(store: Store, where: Place) -> Iterator[Store]:
     if where.kind == "rover" and where.git is not None:
         yield Store.open(where.git.parent.parent, clock=store.clock)
         return
-    clean(store.folder, _PREFIX)
-    root = store.folder / f"{_PREFIX}{os.getpid()}"
-    shutil.rmtree(root, ignore_errors=True)
+    root = scratch(store.folder, "whole-")
     try:
         whole = Store.init(root, clock=store.clock)
         wire.fetch(whole.git, where, [f"+{HEADS}*:{HEADS}*"])
         yield whole
     finally:
         shutil.rmtree(root, ignore_errors=True)
-

@@ -81,7 +81,7 @@ def add(store: Store, name: str, url: str, packages: tuple[str, ...] = ()) -> Re
     if any(not pattern or _CONTROL.search(pattern) for pattern in packages):
         raise UsageError(f"{next(p for p in packages if not p or _CONTROL.search(p))!r} is no glob on package names")
     found = place(url)
-    kept = found.url if found.git is None else str(_project(found))
+    kept = found.url if found.git is None else str(found.git)  # so plain git can use it as well
     with store.lock:
         if name == UNNAMED or name in remotes(store):
             raise UsageError(f"the remote {name} exists already", hint=f"rover remote remove {name}")
@@ -186,6 +186,9 @@ def _local(path: Path, text: str) -> Place:
         return Place("rover", text, root.absolute())
     for git in (root, root / ".git"):
         if _bare(git):
+            inside = git.resolve()
+            if inside.parent.name == config.FOLDER:  # evidence and sealed audits, which have no branches
+                raise UsageError(f"{text}: a part of a store", hint=f"name the store itself: {inside.parent.parent}")
             return Place("git", text, git.absolute())
     if not root.exists():
         raise UsageError(f"{text}: no such folder, and no URL")
@@ -194,12 +197,6 @@ def _local(path: Path, text: str) -> Place:
 
 def _bare(git: Path) -> bool:
     return (git / "objects").is_dir() and (git / "HEAD").is_file()
-
-
-def _project(found: Place) -> Path:
-    """The path that is remembered: of a store its store.git, so that plain git can use the remote as well."""
-    assert found.git is not None
-    return found.git
 
 
 def _text(store: Store) -> str:

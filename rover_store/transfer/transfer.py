@@ -2,7 +2,7 @@
 
 What travels by default are branches and tags, and the manifests of releases with their tags. Repair cases, open
 merges and the operation log stay: the log of a clone begins with the clone. Evidence and sealed audits travel only
-when asked for (`transfer_evidence`). A branch is never overwritten: who is behind pulls first.
+when asked for (`evidence`). A branch is never overwritten: who is behind pulls first.
 Between folders rover reads and writes itself; across a network, and into a foreign repository, git does (`wire`).
 """
 
@@ -18,10 +18,11 @@ from rover_store import config
 from rover_store.errors import NotFound, StoreError, UsageError
 from rover_store.objects import Objects
 from rover_store.refs import HEADS, REMOTES, TAGS, Refs, check_ref
+from rover_store.scratch import scratch
 from rover_store.store import Clock, Store, wall_clock
 from rover_store.transfer import remotes, wire
 from rover_store.transfer.copying import copy_objects
-from rover_store.transfer.incoming import adopt, clean, incoming
+from rover_store.transfer.incoming import adopt, incoming
 from rover_store.transfer.remotes import Place, Remote, place
 
 if TYPE_CHECKING:
@@ -151,10 +152,9 @@ def clone(
     if sealed and where.kind != "rover":
         raise UsageError("sealed audits come only from a rover store on this machine")
     made = not folder.exists()
-    clean(folder, f"{config.FOLDER}.clone-")
-    scratch = folder / f"{config.FOLDER}.clone-{os.getpid()}"
+    made_in = scratch(folder, f"{config.FOLDER}.clone-")
     try:
-        store = Store.init(scratch, clock=clock)
+        store = Store.init(made_in, clock=clock)
         text = command or f"clone {where.shown}"
         remotes.add(store, "origin", url, packages)
         _, head = refs_of(where)
@@ -169,11 +169,11 @@ def clone(
             tx.move_head(HEADS + wanted)
             if tip is not None:
                 tx.move_ref(HEADS + wanted, None, tip)
-        os.rename(scratch / config.FOLDER, target)
+        os.rename(made_in / config.FOLDER, target)
     except BaseException:
-        shutil.rmtree(folder if made else scratch, ignore_errors=True)
+        shutil.rmtree(folder if made else made_in, ignore_errors=True)
         raise
-    shutil.rmtree(scratch, ignore_errors=True)
+    shutil.rmtree(made_in, ignore_errors=True)
     opened = Store.open(folder, clock=clock)
     count = len(opened.packages()) if tip else 0
     return Cloned(folder, wanted, tip, count, done)
@@ -227,7 +227,8 @@ def _fetch_all(store: Store, remote: Remote, where: Place, command: str) -> Tran
             _move(tx, moves)
     else:
         wanted = {ref for ref, value in refs.items() if value in tips}
-        with incoming(store, where, [f"+{ref}:{ref}" for ref in sorted(wanted)]) as git, store.write(command) as tx:
+        specs = [f"+{ref}:{ref}" for ref in sorted(wanted)]
+        with incoming(store, where, specs, ("store.git",)) as git, store.write(command) as tx:
             adopt(git, store.git, store.lock)
             store.objects.refresh(force=True)
             _move(tx, moves)
@@ -235,7 +236,7 @@ def _fetch_all(store: Store, remote: Remote, where: Place, command: str) -> Tran
 
 
 def plan(
-    store: Store, name: str, refs: Mapping[str, str], tags: bool = True
+    store: Store, name: str, refs: Mapping[str, str]
 ) -> tuple[Moves, tuple[str, ...]]:
     """Refs of this store that a fetch moves, and tags that differ and stay. A branch that is gone there goes here."""
     there = {f"{TRACKING}{name}/{ref.removeprefix(HEADS)}" for ref in refs if ref.startswith(HEADS)}
@@ -245,7 +246,7 @@ def plan(
     for ref, value in sorted(refs.items()):
         own = f"{TRACKING}{name}/{ref.removeprefix(HEADS)}" if ref.startswith(HEADS) else ref
         old = store.refs.get(own)
-        if old == value or (not tags and own == ref):
+        if old == value:
             continue
         if own == ref and old is not None:
             kept.append(ref.removeprefix(TAGS))

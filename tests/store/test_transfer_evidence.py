@@ -93,3 +93,22 @@ def test_over_a_git_repository(tmp_path: Path) -> None:
     fetch(bob, evidence=True)
     assert seeds(bob) == seeds(store)
     assert (store.fsck(), bob.fsck()) == ([], [])
+
+
+def test_what_was_pruned_does_not_come_back(tmp_path: Path) -> None:
+    store = source(tmp_path)
+    clone(str(store.root), tmp_path / "copy", evidence=True)
+    copy = Store.open(tmp_path / "copy")
+    copy.prune("one", dry_run=False)
+    put(store, 6)
+    fetch(copy, evidence=True)
+    assert seeds(copy) == [1, 2, 3, 6]
+    kept = {t.key.seed: bool(t.pruned) for _, t in copy.evidence.iter_rollouts()}
+    assert kept == {1: True, 2: True, 3: False, 6: False}
+    rollout = rollout_id(_recorded(1, "one", b"out 1").trajectory)
+    root = copy.evidence.root()
+    assert root is not None
+    item = copy.evidence.objects.subtree(root, f"rollouts/{rollout[0]}/{rollout[1]}/{rollout[2]}/{rollout}")
+    assert item is not None
+    assert sorted(copy.evidence.objects.list_tree(item.id)) == ["trajectory.json", "verdicts"]
+    assert copy.fsck() == []

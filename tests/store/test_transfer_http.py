@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from store_samples import add, edit, git, new_store
+from test_evidence import _recorded
 
 from rover_store.errors import RoverError
 from rover_store.store import Store
@@ -97,3 +98,20 @@ def test_over_http(tmp_path: Path, server: str) -> None:
         clone(wrong, tmp_path / "cem")
     assert "secret" not in caught.value.message
     assert (store.fsck(), bob.fsck()) == ([], [])
+
+
+def test_what_only_the_evidence_holds_travels_to_the_packages(tmp_path: Path, server: str) -> None:
+    store = new_store(tmp_path / "source")
+    add(store, "one")
+    store.evidence.put([_recorded(1, "one", b"Written by an agent first.\n")])
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", "shared.git")
+    remotes.add(store, "origin", f"{server}/shared.git")
+    push(store, evidence=True)
+    clone(f"{server}/shared.git", tmp_path / "bob", evidence=True)
+    bob = Store.open(tmp_path / "bob")
+    edit(store, "one", {"task/instruction.md": b"Written by an agent first.\n"})
+    push(store)
+    git(tmp_path / "shared.git", "repack", "-adbq")  # with bitmaps a server leaves out all that the other side has
+    assert pull(bob).merged.status == "fast-forward"
+    assert bob.fsck() == []
+    git(bob.git, "fsck", "--full", "--strict")
