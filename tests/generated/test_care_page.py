@@ -14,7 +14,7 @@ def test_the_kinds_are_those_of_the_code() -> None:
     page = (ROOT / "rover/docs/care.md").read_text()
     page = page[page.index("- objects:") : page.index("Exit 1")]
     said = set(re.findall(r"`([a-z]\w+)`", page))
-    code = "\n".join(path.read_text() for path in sorted((ROOT / "rover_store").glob("fsck*.py")))
+    code = "\n".join(path.read_text() for path in sorted((ROOT / "rover_store/care").glob("fsck*.py")))
     used = set(re.findall(r'kind="([a-zA-Z0-9]+)"', code))
     used |= set(re.findall(r'"(?:error|warning|info)", "([a-zA-Z0-9]+)"', code))
     used |= set(re.findall(r'"(missing(?:Blob|Tree|Commit|Tag)|stale\w+|bad\w+Name)"', code)) - {"badTagName"}
