@@ -6,7 +6,7 @@ ended, the commit is durable. Two writers wait for each other and both succeed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -71,6 +71,10 @@ class Transaction:
     def add(self, kind: int, data: bytes) -> str:
         """Store an object of any kind and return its id."""
         return self._writer.add(kind, data)
+
+    def add_stream(self, kind: int, size: int, chunks: Iterable[bytes], name: str) -> str:
+        """Store an object of any size whose id is known; StoreError where the chunks do not have it."""
+        return self._writer.add_stream(kind, size, chunks, name)
 
     def blob(self, data: bytes) -> str:
         """Store bytes and return their id. What the store has already is not written again."""

@@ -7,6 +7,7 @@ is refused by name: an object of another store is never trusted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
 
 from rover_store.care.fsck_bytes import WARNINGS, check
 from rover_store.commits import parse_commit, parse_tag
@@ -15,15 +16,26 @@ from rover_store.objects import Objects
 from rover_store.packs import BLOB, COMMIT, KIND_NAME, TAG, TREE, object_id
 from rover_store.trees import EMPTY_TREE, FOLDER, SUBMODULE, parse_tree
 
-Add = Callable[[int, bytes], str]
+#: a blob that is larger than this is copied in chunks
+LARGE = 32 << 20
 
 
-def copy_objects(source: Objects, tips: Iterable[str], have: Callable[[str], bool], add: Add) -> int:
+class Target(Protocol):
+    """Where objects go: a transaction, or the writer of a pack."""
+
+    def add(self, kind: int, data: bytes, /) -> str: ...
+    def add_stream(self, kind: int, size: int, chunks: Iterable[bytes], name: str, /) -> str: ...
+
+
+def copy_objects(source: Objects, tips: Iterable[str], have: Callable[[str], bool], target: Target) -> int:
     """Copy what `tips` reach and the target lacks, parents and parts of it alike. Returns how many objects."""
     count = 0
     for name, kind, data in missing(source, tips, have):
-        checked(name, kind, data)
-        add(kind, data)
+        if data is None:
+            target.add_stream(kind, source.size(name), source.stream(name), name)  # hashed on both sides
+        else:
+            checked(name, kind, data)
+            target.add(kind, data)
         count += 1
     return count
 
@@ -39,8 +51,8 @@ def checked(name: str, kind: int, data: bytes) -> None:
 
 def missing(
     source: Objects, tips: Iterable[str], have: Callable[[str], bool]
-) -> Iterator[tuple[str, int, bytes]]:
-    """Objects to copy, each once. Blobs come last, in the order in which they lie on disk."""
+) -> Iterator[tuple[str, int, bytes | None]]:
+    """Objects to copy, each once. Blobs come last, in the order in which they lie on disk; large ones without bytes."""
     waiting = [tip for tip in tips if not have(tip)]
     seen = set(waiting)
     blobs: set[str] = set()
@@ -67,5 +79,14 @@ def missing(
                     later(item.id)
                 elif item.mode != SUBMODULE and item.id not in seen and item.id not in blobs:
                     blobs.add(item.id)
-    for name, data in source.read_many(b for b in blobs if not have(b)):
+    large: list[str] = []
+
+    def small(name: str) -> bool:
+        if source.size(name) > LARGE:
+            large.append(name)
+        return not large or large[-1] != name
+
+    for name, data in source.read_many(b for b in blobs if not have(b) and small(b)):
         yield name, BLOB, data
+    for name in sorted(large):
+        yield name, BLOB, None

@@ -78,7 +78,7 @@ def _absorb(store: Store, source: Objects, theirs: str) -> int:
             def have(name: str) -> bool:
                 return name in writer or evidence.objects.exists(name)
 
-            count = copy_objects(source, [theirs], have, writer.add)
+            count = copy_objects(source, [theirs], have, writer)
 
             new = theirs
             if ours is not None and not _below(source, theirs, ours):
@@ -111,7 +111,7 @@ def _absorb_part(store: Store, source: Objects, theirs: str, globs: tuple[str, .
             def have(name: str) -> bool:
                 return name in writer or evidence.objects.exists(name)
 
-            count = copy_objects(source, [item.id for item in wanted.values()], have, writer.add)
+            count = copy_objects(source, [item.id for item in wanted.values()], have, writer)
             levels = _levels(writer, evidence.objects)
             tree = edit_tree(None, wanted, levels, writer.add)
             old = _tree(evidence.objects, ours) if ours else None

@@ -189,7 +189,7 @@ class _Part:
     def _copied(self, item: TreeItem | None) -> TreeItem | None:
         """An entry with everything below it, taken over into this store."""
         if item is not None:
-            copy_objects(self._source, [item.id], self._tx.exists, self._tx.add)
+            copy_objects(self._source, [item.id], self._tx.exists, self._tx)
         return item
 
     def _commit(self, found: Commit, tree: str, parents: list[str]) -> str:
@@ -269,7 +269,7 @@ def _replay(store: Store, whole: Store, branch: str, steps: list[_Step], command
     with whole.write(command) as tx:
         old = here = tx.ref(HEADS + branch)
         for step in steps:
-            copy_objects(store.objects, [t for t in (step.before, step.after) if t], tx.exists, tx.add)
+            copy_objects(store.objects, [t for t in (step.before, step.after) if t], tx.exists, tx)
             onto = tx.load(here).tree if here else tx.add(TREE, b"")
             tree = _onto(tx, step, onto)
             if here is None or tree != onto:

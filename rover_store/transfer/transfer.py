@@ -220,7 +220,7 @@ def _fetch_all(store: Store, remote: Remote, where: Place, command: str) -> Tran
             raise UsageError(f"{where.shown} is a shallow clone: its history is cut", hint=hint)
         source = Objects(where.git)
         with store.write(command) as tx:
-            copy_objects(source, tips, tx.exists, tx.add)
+            copy_objects(source, tips, tx.exists, tx)
             _move(tx, moves)
     elif not tips:
         with store.write(command) as tx:
@@ -311,7 +311,7 @@ def _push_store(
                 moves[ref] = (None, value)
             elif there != value:
                 kept.append(ref.removeprefix(TAGS))
-        copy_objects(store.objects, sorted({v for _, v in moves.values() if v}), tx.exists, tx.add)
+        copy_objects(store.objects, sorted({v for _, v in moves.values() if v}), tx.exists, tx)
         _move(tx, moves)
     return moves, tuple(k for k in kept if not k.startswith(RELEASES))
 
