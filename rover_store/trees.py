@@ -10,6 +10,8 @@ from rover_store.errors import StoreError
 from rover_store.packs import TREE, object_id
 
 FILE, EXECUTABLE, LINK, FOLDER, SUBMODULE = 0o100644, 0o100755, 0o120000, 0o040000, 0o160000
+#: folders within folders that are written; what another git nested deeper is read, and goes on as it is
+DEEPEST = 200
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
@@ -70,6 +72,8 @@ def encode_tree(level: Mapping[str, TreeItem]) -> bytes:
 def check_path(path: str) -> tuple[str, ...]:
     """Parts of a path inside a tree. StoreError where git would refuse it."""
     parts = tuple(path.split("/"))
+    if len(parts) > DEEPEST:
+        raise StoreError(f"{path[:80]!r}... is nested deeper than {DEEPEST} folders")
     for part in parts:
         if part in ("", ".", "..") or part.lower() == ".git" or "\0" in part:
             raise StoreError(f"{path!r} is not a path that a tree can hold")

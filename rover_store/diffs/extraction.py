@@ -94,7 +94,12 @@ def write_folder(
                 os.rename(target, outer / "old")
             elif target.exists():
                 target.rmdir()
-            os.rename(inner, target)
+            try:
+                os.rename(inner, target)
+            except OSError:
+                if replace:
+                    os.rename(outer / "old", target)
+                raise
             made = []
         finally:
             shutil.rmtree(outer, ignore_errors=True)

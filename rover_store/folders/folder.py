@@ -2,8 +2,8 @@
 
 A package's files are plain: the executable bit is not kept, so equal bytes are equal versions on any machine.
 
-A folder remembers the version it began as (`folder_base`). Where the store has moved on since, what was changed here
-and what was changed there are merged; where both changed one thing, nothing is taken (`folder_merge`).
+A folder remembers the version it began as (`base`). Where the store has moved on since, what was changed here
+and what was changed there are merged; where both changed one thing, nothing is taken (`merge`).
 
 Who edits a component by hand vouches for it: its edges are pinned to the present versions of what it depends on.
 Its dependents keep the versions they were built against, and so show as stale.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: left behind by editors and interpreters, never part of a package
 IGNORED = frozenset({"__pycache__", ".DS_Store", "Thumbs.db"})
-#: at the top of a folder that was checked out: what it began as (`folder_base`); never part of a package
+#: at the top of a folder that was checked out: what it began as (`base`); never part of a package
 BASE_FILE = ".rover-base"
 _CHUNK = 1 << 20
 

@@ -181,7 +181,7 @@ def _clear(connection: Connection) -> None:
 
 
 class Remote:
-    """A connection that takes the SQL of `index_build`: `?` for values, rows as plain tuples."""
+    """A connection that takes the SQL of `build`: `?` for values, rows as plain tuples."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

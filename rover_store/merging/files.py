@@ -135,7 +135,7 @@ def _style(sides: tuple[bytes | None, ...], values: tuple[Any, ...]) -> Style | 
 
 
 def chunks_of(base: bytes | None, ours: bytes, theirs: bytes) -> list[Chunk] | None:
-    """The merge by line; None where a side is no text, or has too little in common with the base."""
+    """The merge by line; None where a side is no text."""
     texts = [text_of(data) for data in (base or b"", ours, theirs)]
     if texts[0] is None or texts[1] is None or texts[2] is None:
         return None

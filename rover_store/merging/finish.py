@@ -1,7 +1,7 @@
 """Finishing an open merge: what a person settled is checked, the edges are made again, and the branch moves.
 
 A component that had a conflict, or that the person edited, is pinned to the versions that are present now: whoever
-settles it vouches for it. The others keep what the merge gave them (`merge_edges`).
+settles it vouches for it. The others keep what the merge gave them (`edges`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rover_store.merging.open_merges import (
 )
 from rover_store.merging.settle import place_of, read_choices
 from rover_store.merging.text import markers, text_of
-from rover_store.merging.trees import TreeMerge
+from rover_store.merging.trees import TreeMerge, flat
 from rover_store.merging.whole import base_tree
 from rover_store.names import COMPONENTS, package_path
 from rover_store.records import Record
@@ -149,7 +149,8 @@ def _repinned(store: Store, tx: Transaction, there: OpenMerge, tree: str) -> str
         if merged is None:
             continue
         base, ours, theirs = (_package(tx, root, name) if root else None for root in roots)
-        check_records(_Stored(tx, merged), sorted(_Stored(tx, merged).paths))
+        stored = _Stored(tx, merged)
+        check_records(stored, sorted(stored.paths))
         if ours is not None and theirs is not None:
             vouched = _vouched(tx, there, name, merged)
             merged = TreeMerge(tx).repin((base, ours, theirs), merged, vouched)
@@ -180,8 +181,7 @@ class _Stored:
 
     def __init__(self, tx: Transaction, tree: str) -> None:
         self._tx = tx
-        self.paths: dict[str, str] = {}
-        self._walk(tree, "")
+        self.paths = {path: item.id for path, item in flat(tx, tree).items()}
 
     def has(self, path: str) -> bool:
         return path in self.paths
@@ -190,12 +190,3 @@ class _Stored:
         if path not in self.paths:
             raise PackageError(path, "", "missing")
         return self._tx.read(self.paths[path])
-
-    def _walk(self, tree: str, prefix: str) -> None:
-        for name, item in self._tx.list_tree(tree).items():
-            if item.is_folder:
-                self._walk(item.id, f"{prefix}{name}/")
-            else:
-                self.paths[prefix + name] = item.id
-
-

@@ -1,6 +1,6 @@
 """Merging another revision into a branch: fast-forward, a merge commit, or conflicts that wait for a person.
 
-A merge with conflicts moves no branch: it is kept under refs/rover/merges/BRANCH (`merge_open`) until it is settled.
+A merge with conflicts moves no branch: it is kept under refs/rover/merges/BRANCH (`open_merges`) until it is settled.
 Evidence is keyed by content, so nothing of it has to be merged.
 """
 

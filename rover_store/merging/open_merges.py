@@ -1,7 +1,7 @@
 """A merge that waits: refs/rover/merges/BRANCH names a commit whose parents are both sides.
 
 Its tree is the merge as far as it goes, with ours where something is in conflict, and merge.json, the record of what
-is. Settling a conflict for a side writes a new such commit; `merge_settle` finishes the merge.
+is. Settling a conflict for a side writes a new such commit; `finish` ends the merge.
 """
 
 from __future__ import annotations

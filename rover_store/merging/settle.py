@@ -86,7 +86,7 @@ def _fill(store: Store, there: OpenMerge, scratch: Path, folder: Path) -> None:
     for place, found in {place_of(f): f for f in record.conflicts if f.package or f.resource}.items():
         tree = _tree(store, there, found)
         if tree is not None:
-            _write_tree(store, tree, scratch / place)
+            _write_tree(store, tree, scratch.joinpath(*check_path(place)))
     for found in record.conflicts:
         if not (found.package or found.resource):
             _beside(store, there, found, scratch)
@@ -133,7 +133,7 @@ def _sides(store: Store, found: Conflict, scratch: Path, into: str, other: str) 
     elif found.kind == "file":
         for name, side in _named(found):
             if side.id is not None and side.mode != "040000":
-                path = scratch / "sides" / found.id / f"{name}{Path(found.file).suffix}"
+                path = scratch.joinpath("sides", *check_path(found.id), f"{name}{Path(found.file).suffix}")
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(store.objects.read(side.id))
 

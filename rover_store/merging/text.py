@@ -1,6 +1,6 @@
 """Three-way merge of texts by line: what one side changed is taken, what both changed differently is a conflict.
 
-The difference is Myers' (An O(ND) difference algorithm, 1986), the merge that of diff3 (Khanna, Kunal, Pierce 2007).
+The difference is that of `diffs.sequence`, the merge that of diff3 (Khanna, Kunal, Pierce 2007).
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-#: lines that differ, inserted and deleted together, beyond which two texts count as unrelated
-_MOST = 2_000
+from rover_store.diffs.sequence import Block, blocks
+
 #: size of a file that is still merged by line
 LIMIT = 8 << 20
 
@@ -38,13 +38,10 @@ def text_of(data: bytes) -> str | None:
         return None
 
 
-def merge_text(base: str, ours: str, theirs: str) -> list[Chunk] | None:
-    """Runs of lines that make the merged text; None where a side has too little in common with the base."""
+def merge_text(base: str, ours: str, theirs: str) -> list[Chunk]:
+    """Runs of lines that make the merged text."""
     a, o, b = (lines(text) for text in (ours, base, theirs))
-    left, right = _matches(o, a), _matches(o, b)
-    if left is None or right is None:
-        return None
-    return _joined(_chunks(o, a, b, left, right))
+    return _joined(_chunks(o, a, b, _matches(o, a), _matches(o, b)))
 
 
 def clean(chunks: Sequence[Chunk]) -> str | None:
@@ -87,60 +84,14 @@ def _ended(part: list[str]) -> list[str]:
     return [*part[:-1], f"{part[-1]}\n"] if part and not part[-1].endswith("\n") else part
 
 
-def _matches(a: list[str], b: list[str]) -> dict[int, int] | None:
-    """Line of `a` -> the same line of `b`, both growing, as many as there can be; None: too different."""
-    low = 0
-    while low < len(a) and low < len(b) and a[low] == b[low]:
-        low += 1
-    end_a, end_b = len(a), len(b)
-    while end_a > low and end_b > low and a[end_a - 1] == b[end_b - 1]:
-        end_a, end_b = end_a - 1, end_b - 1
-    inner = _myers(a[low:end_a], b[low:end_b])
-    if inner is None:
-        return None
-    out = {i: i for i in range(low)}
-    out.update((low + i, low + j) for i, j in inner)
-    out.update((end_a + k, end_b + k) for k in range(len(a) - end_a))
+def _matches(a: list[str], b: list[str]) -> dict[int, int]:
+    """Line of `a` -> the same line of `b`, both growing."""
+    out: dict[int, int] = {}
+    i = j = 0
+    for block in (*blocks(a, b), Block(len(a), len(a), len(b), len(b))):
+        out.update(zip(range(i, block.i1), range(j, block.j1), strict=True))
+        i, j = block.i2, block.j2
     return out
-
-
-def _myers(a: list[str], b: list[str]) -> list[tuple[int, int]] | None:
-    if not a or not b:
-        return []
-    if not set(a) & set(b):
-        return []
-    reach, trace = {1: 0}, []
-    for d in range(min(len(a) + len(b), _MOST) + 1):
-        step: dict[int, int] = {}
-        for k in range(-d, d + 1, 2):
-            down = k == -d or (k != d and reach.get(k - 1, -1) < reach.get(k + 1, -1))
-            x = reach.get(k + 1, 0) if down else reach[k - 1] + 1
-            y = x - k
-            while x < len(a) and y < len(b) and a[x] == b[y]:
-                x, y = x + 1, y + 1
-            step[k] = x
-            if x >= len(a) and y >= len(b):
-                trace.append(step)
-                return _back(a, b, trace)
-        trace.append(step)
-        reach = step
-    return None
-
-
-def _back(a: list[str], b: list[str], trace: list[dict[int, int]]) -> list[tuple[int, int]]:
-    x, y = len(a), len(b)
-    out = []
-    for d in range(len(trace) - 1, -1, -1):
-        k = x - y
-        before = trace[d - 1] if d else {}
-        down = k == -d or (k != d and before.get(k - 1, -1) < before.get(k + 1, -1))
-        start = 0 if d == 0 else (before.get(k + 1, 0) if down else before[k - 1] + 1)
-        while x > start and y > 0 and a[x - 1] == b[y - 1]:
-            x, y = x - 1, y - 1
-            out.append((x, y))
-        if d:
-            x, y = (start, start - k - 1) if down else (start - 1, start - k)
-    return out[::-1]
 
 
 def _chunks(

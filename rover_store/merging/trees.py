@@ -1,8 +1,8 @@
 """Three-way merge of the trees of packages and resources. Equal folders are skipped by their id, unopened.
 
 Where only one side changed a folder or file, it is taken. Where both did, the folder is opened and the file merged
-(`merge_files`). A file that one side moved without changing it is followed. package.json comes last: its edges
-depend on what the components have become (`merge_edges`).
+(`files`). A file that one side moved without changing it is followed. package.json comes last: its edges
+depend on what the components have become (`edges`).
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from rover_store.merging.files import Favour, Place, conflict, decide, field_con
 from rover_store.names import COMPONENTS
 from rover_store.records import Package
 from rover_store.records.merge import Conflict, Side
-from rover_store.store import Store
-from rover_store.trees import EMPTY_TREE, EXECUTABLE, FILE, FOLDER, Level, TreeItem
+from rover_store.trees import DEEPEST, EMPTY_TREE, EXECUTABLE, FILE, FOLDER, Level, TreeItem
 
 if TYPE_CHECKING:
+    from rover_store.store import Store
     from rover_store.write import Transaction
 
 _PLAIN = (FILE, EXECUTABLE)
 #: a file that is merged by content, each side read whole, is at most so large
 _LARGEST = 64 << 20
+#: folders that are opened within a package; room is left for where the package lies
+_DEEPEST = DEEPEST - 10
 
 
 class Reads(Protocol):
@@ -47,10 +49,10 @@ def merge_trees(
     store: Store | Transaction, base: str | None, ours: str, theirs: str, *, name: str = "", favour: Favour = None
 ) -> MergedTree:
     """Merge three versions of one package and store the result. `base` is None where both sides added it."""
-    if not isinstance(store, Store):
-        return TreeMerge(store, favour).package(name, base, ours, theirs)
     from rover_store.write import Transaction
 
+    if isinstance(store, Transaction):
+        return TreeMerge(store, favour).package(name, base, ours, theirs)
     with store.lock:
         tx = Transaction(store, "")
         try:
@@ -140,8 +142,14 @@ class TreeMerge:
         admission = merge_admission(held[0], held[1], held[2], versions.merged)
         if admission is not None:
             value["admission"] = admission
-        record = Package.load(STORED.encode(value), "package.json")
-        return self._tx.edit_tree(merged, {"package.json": record.dump()})
+        try:
+            data = Package.load(STORED.encode(value), "package.json").dump()
+        except PackageError as error:
+            reason = f"merged field by field it is no valid record: {error.message}"
+            whole = tuple(map(_side, items))
+            conflicts.append(conflict(Place(name, "", "package.json"), "file", reason, (whole[0], whole[1], whole[2])))
+            data = datas[1]
+        return self._tx.edit_tree(merged, {"package.json": data})
 
 
 class Walk:
@@ -171,6 +179,9 @@ class Walk:
             self._set(path, theirs)
             return
         if all(item is None or item.is_folder for item in (ours, theirs)) and (ours or theirs):
+            if path.count("/") >= _DEEPEST:
+                self._clash(path, base, ours, theirs, f"nested deeper than {_DEEPEST} folders: not merged by content")
+                return
             b = base.id if base is not None and base.is_folder else None
             self.folder(b, ours.id if ours else None, theirs.id if theirs else None, f"{path}/")
             return
@@ -188,7 +199,7 @@ class Walk:
     def finish(self, base: str | None, ours: str, theirs: str) -> str:
         """Follow what was moved, and write the tree."""
         if self._gone:
-            self._follow([_flat(self._tx, tree) if tree else {} for tree in (base, ours, theirs)])
+            self._follow([flat(self._tx, tree) if tree else {} for tree in (base, ours, theirs)])
         edits: Mapping[str, TreeItem | None] = self.edits
         return self._tx.edit_tree(ours, edits) if edits else ours
 
@@ -275,13 +286,15 @@ def _side(item: TreeItem | None) -> Side:
     return Side() if item is None else Side(id=item.id, mode=f"{item.mode:06o}")
 
 
-def _flat(tx: Transaction, tree: str, prefix: str = "") -> dict[str, TreeItem]:
+def flat(tx: Transaction, tree: str) -> dict[str, TreeItem]:
+    """Path -> entry of every file below a tree."""
     out: dict[str, TreeItem] = {}
-    if tree == EMPTY_TREE:
-        return out
-    for name, item in tx.list_tree(tree).items():
-        if item.mode == FOLDER:
-            out.update(_flat(tx, item.id, f"{prefix}{name}/"))
-        else:
-            out[prefix + name] = item
+    waiting = [("", tree)]  # no recursion: another git may have pushed a tree of any depth
+    while waiting:
+        prefix, here = waiting.pop()
+        for name, item in (tx.list_tree(here) if here != EMPTY_TREE else {}).items():
+            if item.mode == FOLDER:
+                waiting.append((f"{prefix}{name}/", item.id))
+            else:
+                out[prefix + name] = item
     return out

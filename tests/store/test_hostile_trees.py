@@ -15,6 +15,7 @@ from rover.ops.show import show
 from rover_store.errors import PackageError, RoverError, StoreError
 from rover_store.names import package_path
 from rover_store.store import Store
+from rover_store.trees import TreeItem
 
 FILE, LINK, MODULE, FOLDER = "100644", "120000", "160000", "40000"
 BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
@@ -201,3 +202,27 @@ def test_git_agrees_that_these_are_bad(store: Store) -> None:
     with pytest.raises(AssertionError, match=r"hasDotgit|duplicateEntries"):
         git(store.git, "fsck", "--strict")
     assert store.fsck()
+
+
+def test_merging_what_is_nested_deeper_than_any_stack(store: Store) -> None:
+    def pushed(text: bytes) -> None:
+        tree = write_tree(store.git, [(FILE, b"f", write_object(store.git, "blob", text))])
+        for _ in range(1500):
+            tree = write_tree(store.git, [(FOLDER, b"d", tree)])
+        with store.write("push") as tx:
+            edits = {"context/files/deep": TreeItem(0o40000, tree)}
+            tx.set_package("good", tx.edit_tree(store.package("good").tree, edits))
+            tx.commit("Pushed")
+
+    pushed(b"1")
+    store.create_branch("other")
+    pushed(b"2")
+    store.switch("other")
+    pushed(b"3")
+    store.switch("main")
+    done = store.merge("other")
+    assert done.status == "conflicts"
+    assert [c.reason for c in done.conflicts] == ["nested deeper than 190 folders: not merged by content"]
+    assert store.merge("other", favour="theirs").status == "merged"
+    assert store.package("good").tree == store.package("good", "other").tree
+    assert store.fsck() == []

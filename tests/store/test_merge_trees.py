@@ -206,13 +206,12 @@ def test_layout_of_json_is_kept(store: Store) -> None:
 # --- text ------------------------------------------------------------------------------------------------
 def test_markers() -> None:
     chunks = merge_text("a\nb\n", "A\nb\n", "x\nb")
-    assert chunks is not None
     assert clean(chunks) is None
     text = marked(chunks, "main", "trial")
     assert text.startswith("<<<<<<< main\nA\n")
     assert markers(text)[0] == 1
     assert markers("fine\n====\n") == []
-    assert merge_text("", "a\n" * 3000, "b\n" * 3000) is not None
+    assert clean(merge_text("", "a\n" * 3000, "b\n" * 3000)) is None
 
 
 # --- edges -----------------------------------------------------------------------------------------------
