@@ -52,7 +52,7 @@ _ITEM = re.compile(r" *(- |\d+\. |\*\*)")
 
 
 def laid_out(text: str, columns: int) -> str:
-    """A page in lines that fit. Headings and what is indented by four stay as they are."""
+    """A page in lines that fit. Headings, code between fences and what is indented by four keep their lines."""
     import textwrap
 
     out: list[str] = []
@@ -68,15 +68,38 @@ def laid_out(text: str, columns: int) -> str:
                                      break_long_words=False, break_on_hyphens=False))  # fmt: skip
             paragraph.clear()
 
+    fenced = False
     for line in text.splitlines():
+        if line.startswith("```"):
+            close()
+            fenced = not fenced
+            continue
+        if fenced:
+            out.append(f"    {line}".rstrip())
+            continue
         item = re.match(r" *(- |\d+\. )", paragraph[0]) if paragraph else None
         goes_on = item is not None and len(line) - len(line.lstrip()) == len(item[0])
         if not line.strip() or (line.startswith(("#", "    ")) and not goes_on):
             close()
-            out.append(line)
+            out += _columns(line, columns)
         else:
             if _ITEM.match(line):
                 close()
             paragraph.append(line)
     close()
     return "\n".join(out)
+
+
+#: what stands in the first column of a list, and what is said of it
+_TWO = re.compile(r"( {4,}\S.* {2,})(\S.*)")
+
+
+def _columns(line: str, columns: int) -> list[str]:
+    """A line of a list in two columns; a second one that is too long goes on below itself."""
+    import textwrap
+
+    parts = _TWO.fullmatch(line)
+    if len(line) <= columns or parts is None or columns - len(parts[1]) < 24:
+        return [line]
+    return textwrap.wrap(parts[2], columns, initial_indent=parts[1], subsequent_indent=" " * len(parts[1]),
+                         break_long_words=False, break_on_hyphens=False)  # fmt: skip
