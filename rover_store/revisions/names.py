@@ -157,12 +157,20 @@ class Names:
 
     def hides(self, object_hex: str) -> bool:
         """Whether an id is of the sealed audits: they lie apart, but a store may hold bytes of an older one yet."""
-        if os.path.isdir(self._apart.folder) and self._apart.exists(object_hex):
+        if os.path.isdir(self._apart.folder) and self._apart.exists(object_hex) and self._audits(object_hex):
             return True
         head = self._refs.get(SEALED)
         if head != self._inside[0]:
             self._inside = (head, sealed_objects(self._objects, head) if head else frozenset())
         return object_hex in self._inside[1]
+
+    def _audits(self, object_hex: str) -> bool:
+        """Whether an id of the repository apart is of its chain. What any git pushed there hides no commit of ours."""
+        try:
+            head = Refs(self._apart.git).get(SEALED)
+            return head is not None and object_hex in sealed_objects(self._apart, head)
+        except (StoreError, NotFound):
+            return True  # a damaged chain cannot tell: nothing of there is shown
 
 
 def peeled(objects: Objects, here: str, wanted: str, rev: str) -> str:

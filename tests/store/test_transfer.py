@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import socket
 import subprocess
 import time
@@ -82,6 +83,31 @@ def test_sealed_audits_only_when_asked_for(store: Store, tmp_path: Path) -> None
     with pytest.raises(UsageError, match="only from a rover store"):
         clone(str(bare), tmp_path / "third", sealed=True)
     assert not (tmp_path / "third").exists()
+
+
+def test_a_part_of_a_store_is_no_place(store: Store, tmp_path: Path) -> None:
+    store.sealed.append("one", SealedAudit(package="one", answers={"r": 1}))
+    for part in ("sealed.git", "evidence.git"):
+        with pytest.raises(UsageError, match="a part of a store"):
+            clone(f"file://{store.folder / part}", tmp_path / "x")
+        with pytest.raises(UsageError, match="a part of a store"):
+            push(store, str(store.folder / part))
+    assert not (tmp_path / "x").exists()
+
+
+def test_what_a_git_pushes_among_the_sealed_audits_hides_no_commit(store: Store) -> None:
+    record = SealedAudit(package="one", answers={"r": 1})
+    store.sealed.append("one", record)
+    apart, audit = store.folder / "sealed.git", Refs(store.folder / "sealed.git").get("refs/rover/sealed")
+    head = store.resolve("HEAD")
+    git(store.git, "push", "-q", str(apart), "main")
+    for pack in (apart / "objects" / "pack").iterdir():  # as an older store held them
+        shutil.copy(pack, store.git / "objects" / "pack")
+    again = Store.open(store.root)
+    assert again.resolve("HEAD") == head
+    assert next(e.id for e in again.log()) == head
+    with pytest.raises(NotFound):
+        again.resolve(str(audit))
 
 
 def test_two_people_over_a_bare_repository_and_git_in_the_middle(store: Store, tmp_path: Path) -> None:
