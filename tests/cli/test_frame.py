@@ -49,7 +49,8 @@ def test_pages_fit_the_terminal_and_lose_no_word(topic):
 
 def test_code_keeps_its_lines_and_two_columns_wrap():
     code = "if x:\n    y = 1  # " + "long " * 20
-    assert laid_out(f"A\n\n```python\n{code}\n```\nB", 80).splitlines()[2:4] == ["    if x:", f"    {code[6:].rstrip()}"]
+    laid = laid_out(f"A\n\n```python\n{code}\n```\nB", 80).splitlines()
+    assert laid[2:4] == ["    if x:", f"    {code[6:].rstrip()}"]
     laid = laid_out("    first  second    " + "what it is " * 10, 80).splitlines()
     assert len(laid) > 1
     assert all(len(line) <= 80 and line.index("what") >= 21 for line in laid[:1])
