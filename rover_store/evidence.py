@@ -24,10 +24,10 @@ from rover_store.lock import RepositoryLock
 from rover_store.names import blob_id
 from rover_store.objects import Objects
 from rover_store.packs import BLOB, COMMIT, TREE, PackWriter
-from rover_store.packs.rollup import roll_up
 from rover_store.publish import publish
 from rover_store.records import Trajectory, Verdict
 from rover_store.refs import EVIDENCE, Refs
+from rover_store.rollup import roll_up
 from rover_store.trees import (
     EMPTY_TREE,
     FILE,

@@ -22,9 +22,9 @@ from rover_store.lock import RepositoryLock
 from rover_store.names import check_name, package_path
 from rover_store.objects import Objects
 from rover_store.packs import BLOB, COMMIT, PackWriter, fsync_folder
-from rover_store.packs.rollup import roll_up
 from rover_store.publish import publish
 from rover_store.refs import SEALED, Refs
+from rover_store.rollup import roll_up
 from rover_store.trees import FILE, Level, TreeItem, edit_tree, parse_tree
 
 if TYPE_CHECKING:

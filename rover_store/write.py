@@ -16,9 +16,9 @@ from rover_store import commits, oplog
 from rover_store.errors import LostRace, NotFound, StoreError, UsageError
 from rover_store.names import RESOURCE_KINDS, check_name, package_path
 from rover_store.packs import BLOB, COMMIT, TAG, PackWriter
-from rover_store.packs.rollup import roll_up
 from rover_store.publish import publish
 from rover_store.refs import EVIDENCE, HEADS, OPS, ROVER, SEALED, TAGS, check_ref
+from rover_store.rollup import roll_up
 from rover_store.trees import FILE, FOLDER, Level, TreeItem, edit_tree, nest, parse_tree, write_level
 
 if TYPE_CHECKING:

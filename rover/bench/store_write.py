@@ -248,8 +248,8 @@ def one_pack(git: str) -> None:
     """Make one pack of all packs of a repository."""
     from rover_store.lock import RepositoryLock
     from rover_store.objects import Objects
-    from rover_store.packs.rollup import rewrite
     from rover_store.refs import Refs
+    from rover_store.rollup import rewrite
 
     lock = RepositoryLock(Path(git), Refs(Path(git)))
     with lock:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from rover.repair.proposals.protocol import Draft, PackageView
 from rover_store.errors import NotFound, PackageError, UsageError
-from rover_store.folders.intake import read_folder
-from rover_store.folders.package_records import OPTIONAL, REQUIRED
+from rover_store.files.intake import read_folder
+from rover_store.files.package_records import OPTIONAL, REQUIRED
 from rover_store.ids import COMPONENTS, ComponentName
 from rover_store.records import Context, Harness, Record, Task, Verifier
 

@@ -129,7 +129,7 @@ class _Judge:
 
     # --- records -----------------------------------------------------------------------------------------
     def _records(self, where: str, level: Level) -> Iterator[Problem]:
-        from rover_store.folders.package_records import FREE, OPTIONAL, REQUIRED
+        from rover_store.files.package_records import FREE, OPTIONAL, REQUIRED
 
         files: dict[str, str] = {}
         yield from self._walk(where, level, "", files)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rover_store.diffs.diff import PackageDiff, one_package
 from rover_store.errors import NotFound, PackageError
-from rover_store.folders.intake import read_folder
+from rover_store.files.intake import read_folder
 from rover_store.names import blob_id, check_name
 from rover_store.objects import Objects
 from rover_store.packs import object_id

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rover_store.errors import PackageError
-from rover_store.folders.intake import BASE_FILE
+from rover_store.files.intake import BASE_FILE
 
 _ID = re.compile(r"[0-9a-f]{40}")
 _LARGEST = 4096

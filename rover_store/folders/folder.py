@@ -14,12 +14,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rover_store.diffs.extraction import plan, write_folder
 from rover_store.errors import NotFound, UsageError
+from rover_store.files.extraction import plan, write_folder
+from rover_store.files.intake import BASE_FILE, LARGE, LIMITS, FolderLimits, Intake, read_folder
+from rover_store.files.package_records import check_records
 from rover_store.folders import base as folder_base
 from rover_store.folders.base import Base
-from rover_store.folders.intake import BASE_FILE, LARGE, LIMITS, FolderLimits, Intake, read_folder
-from rover_store.folders.package_records import check_records
 from rover_store.folders.pins import completed
 from rover_store.ids import check_name
 from rover_store.layout import PackageEntry, entry

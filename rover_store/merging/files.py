@@ -6,7 +6,7 @@ import json
 from typing import Any, Literal, NamedTuple
 
 from rover_store.errors import PackageError
-from rover_store.folders.package_records import OPTIONAL, REQUIRED
+from rover_store.files.package_records import OPTIONAL, REQUIRED
 from rover_store.merging.fields import ABSENT, STORED, FieldConflict, Style, decode, merge_values, same, style_of
 from rover_store.merging.text import Chunk, clean, merge_text, text_of
 from rover_store.records import Record, Resource

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rover_store.errors import NotFound, PackageError, UsageError
-from rover_store.folders.intake import read_folder
-from rover_store.folders.package_records import check_records
+from rover_store.files.intake import read_folder
+from rover_store.files.package_records import check_records
 from rover_store.merging.fields import ABSENT
 from rover_store.merging.files import RECORDS, field_side
 from rover_store.merging.merge import MergeResult, finish

@@ -15,8 +15,8 @@ import pytest
 from store_samples import add, edit, new_store
 
 from rover_store.errors import NotFound, PackageError, UsageError
+from rover_store.files.intake import BASE_FILE, FolderLimits
 from rover_store.folders.folder import read_folder
-from rover_store.folders.intake import BASE_FILE, FolderLimits
 from rover_store.store import Store
 
 

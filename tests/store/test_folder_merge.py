@@ -12,8 +12,8 @@ import pytest
 from store_samples import add, edit, git, new_store
 
 from rover_store.errors import PackageError, UsageError
+from rover_store.files.intake import BASE_FILE
 from rover_store.folders.folder import checkout, commit_folder
-from rover_store.folders.intake import BASE_FILE
 from rover_store.store import Store
 
 DATA, WORDS = "context/files/data.csv", "task/instruction.md"

@@ -12,7 +12,7 @@ from store_samples import add, edit, git, new_store
 from rover_store.errors import StoreError
 from rover_store.objects import Objects
 from rover_store.packs import BLOB, TREE, Pack, PackWriter, index_bytes, object_id, record_header
-from rover_store.packs.rollup import roll_up
+from rover_store.rollup import roll_up
 
 
 def _repository(folder: Path) -> Path:

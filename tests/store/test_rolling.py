@@ -14,7 +14,7 @@ from store_samples import add, edit, git, new_store
 from rover_store.errors import StoreError
 from rover_store.objects import Objects
 from rover_store.packs import BLOB, PackWriter
-from rover_store.packs.rollup import LIMIT, rewrite, roll_up
+from rover_store.rollup import LIMIT, rewrite, roll_up
 from rover_store.store import Store
 
 READER = """
@@ -180,7 +180,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from rover_store.store import Store
-from rover_store.packs import rollup
+from rover_store import rollup
 step, calls = int(sys.argv[2]), 0
 
 def counted(module, name):

@@ -138,7 +138,7 @@ with store.write("x") as tx:
 assert sum(map(len, store.objects.stream(blob))) == file.stat().st_size
 assert list(store.objects.read_tree(tree)) == ["files/big", "resource.json"]
 with store.lock:
-    from rover_store.packs.rollup import rewrite
+    from rover_store.rollup import rewrite
     done = rewrite(store.objects, store.lock)
     store.lock.clear()
 assert done.removed > 1, done

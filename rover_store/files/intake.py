@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from rover_store.errors import PackageError, StoreError, UsageError
-from rover_store.folders.safe_names import folded, refusal, shown
+from rover_store.files.safe_names import folded, refusal, shown
 from rover_store.packs import BLOB, object_hash
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rover_store.errors import PackageError, StoreError
-from rover_store.folders.intake import LIMITS
-from rover_store.folders.safe_names import folded, refusal, shown
+from rover_store.files.intake import LIMITS
+from rover_store.files.safe_names import folded, refusal, shown
 from rover_store.objects import Objects
 from rover_store.packs import TREE
 from rover_store.trees import EXECUTABLE, LINK, SUBMODULE, Level, TreeItem, encode_tree, parse_tree
