@@ -11,6 +11,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from rover_store.diffs.fields import same
+
 KEYS = ("id", "name", "path")
 Path = tuple[str, ...]
 
@@ -45,15 +47,6 @@ def merge_values(base: Any, ours: Any, theirs: Any, decide: Resolve | None = Non
     found: list[FieldConflict] = []
     value = _merge(base, ours, theirs, (), found, decide or (lambda c: c.ours))
     return value, found
-
-
-def same(a: Any, b: Any) -> bool:
-    """Equal as JSON: 1 is not true, 1 is not 1.0, the order of keys does not count."""
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same(v, b[k]) for k, v in a.items())
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(same, a, b))
-    return type(a) is type(b) and bool(a == b)
 
 
 def at(value: Any, path: Path) -> Any:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
+from rover_store.diffs.fields import same
 from rover_store.errors import PackageError
 from rover_store.files.package_records import OPTIONAL, REQUIRED
-from rover_store.merging.fields import ABSENT, STORED, FieldConflict, Style, decode, merge_values, same, style_of
+from rover_store.merging.fields import ABSENT, STORED, FieldConflict, Style, decode, merge_values, style_of
 from rover_store.merging.text import Chunk, clean, merge_text, text_of
 from rover_store.records import Record, Resource
 from rover_store.records.merge import Conflict, Side
@@ -58,9 +60,10 @@ def merge_file(place: Place, base: bytes | None, ours: bytes, theirs: bytes, fav
     record = RECORDS.get(place.file) if place.package or place.resource else None
     chunks = chunks_of(base, ours, theirs)
     if record is not None or place.file.endswith(".json"):
-        done = _json(place, record, (base, ours, theirs), chunks, favour)
-        if done is not None:
-            return done
+        with suppress(RecursionError):  # nested too deep for fields
+            done = _json(place, record, (base, ours, theirs), chunks, favour)
+            if done is not None:
+                return done
     if chunks is None:
         return Merged(_favoured(base, ours, theirs, favour), _whole(place, favour, "both sides changed it"))
     text = clean(chunks)

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rover_store.merging.fields import ABSENT, at, merge_values, put, same
+from rover_store.diffs.fields import same
+from rover_store.merging.fields import ABSENT, at, merge_values, put
 from rover_store.merging.text import clean, marked, markers, merge_text
 
 scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "a", "b"]) | st.sampled_from([1.0, 1.5])

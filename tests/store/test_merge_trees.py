@@ -203,6 +203,15 @@ def test_layout_of_json_is_kept(store: Store) -> None:
     assert style_of(odd, json.loads(odd)) is None
 
 
+def test_json_that_is_nested_too_deep_is_merged_by_line(store: Store) -> None:
+    def nested(first: int, last: int) -> bytes:
+        return b"{\n" + b'"a": ' + b'{"x":' * 800 + b"%d" % first + b"}" * 800 + b',\n"b": 1,\n"c": %d\n}\n' % last
+
+    path = "context/files/deep.json"
+    base, ours, theirs = versions(store, {path: nested(1, 1)}, {path: nested(2, 1)}, {path: nested(1, 2)})
+    assert read(store, merge_trees(store, base, ours, theirs).tree, path) == nested(2, 2)
+
+
 # --- text ------------------------------------------------------------------------------------------------
 def test_markers() -> None:
     chunks = merge_text("a\nb\n", "A\nb\n", "x\nb")
