@@ -116,7 +116,8 @@ def resolve(graph: GraphAt, name: str) -> list[str]:
     else:
         found = graph.components(name)
     if not found:
-        raise NotFound("package, component or resource", name, hint="`rover list` shows packages")
+        hint = "`rover list` shows packages, `rover sql 'SELECT name FROM resources'` resources"
+        raise NotFound("package, component or resource", name, hint=hint)
     return found
 
 

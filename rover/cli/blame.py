@@ -44,7 +44,7 @@ def command(
 
 def _print(rows: list[tuple[str, str, str, str, str]], *, last: bool = False) -> None:
     if rows:
-        print(table(rows, ("commit", "date", "author", "field", "value")))
+        print(table(rows, ("commit", "date", "author", "field", "value"), whole=(3,)))
         if not last:
             print()
 

@@ -113,12 +113,13 @@ def _print(found: Impact, limit: int | None) -> None:
         print("\nrecorded rollouts")
         kept = [(e.policy, e.rollouts, e.scores, e.grade, e.run, e.done, e.left) for e in found.evidence]
         print(table(kept, ("policy", "kept", "scores", "grade", "run", "done", "left"), right=(1, 2, 3, 4, 5, 6)))
-    _next(counts)
+    _next(counts, f"{found.old[:12]}..{found.new[:12]}")
 
 
-def _next(counts: dict[str, int]) -> None:
-    if counts["run"] or counts["grade"]:
-        note("next: `rover impact A..B --names run | xargs -r -n 1 rover run --policy ...`")
+def _next(counts: dict[str, int], between: str) -> None:
+    for kind in ("run", "grade"):
+        if counts[kind]:
+            note(f"next: `rover impact {between} --names {kind} | xargs -r -n 1 rover run --policy ...`")
     if counts["stale"]:
         note(f"{counted(counts['stale'], 'package')} to rebuild; `rover graph --stale` shows the edges")
 

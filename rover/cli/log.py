@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _PAGE = 200
 #: changes of one commit that JSON lists; the rest is counted
 _CHANGES = 1000
+#: several names that take more are counted instead
+_NAMED = 40
 
 
 def command(
@@ -60,7 +62,7 @@ def command(
         return
     wanted = Filter(
         (), tuple(path), _date(since, "--since"), _date(until, "--until"), author or None, grep or None,
-        tuple(_trailer(t) for t in trailer), follow, first_parent, reverse, _CHANGES if as_json else 40,
+        tuple(_trailer(t) for t in trailer), follow, first_parent, reverse, _CHANGES if as_json else 100,
     )  # fmt: skip
     revs, wanted = read_words(store, words or (), wanted, rev)
     if revs and rev != "HEAD":
@@ -80,7 +82,7 @@ def command(
 def _table(entries: Iterator[LogEntry]) -> None:
     first = True
     while page := list(islice(entries, _PAGE)):
-        text = table([_row(e) for e in page], ("commit", "date (UTC)", "subject", "packages"))
+        text = table([_row(e) for e in page], ("commit", "date (UTC)", "subject", "packages"), whole=(2,))
         print(text if first else text.split("\n", 2)[2], flush=True)
         first = False
     if first:
@@ -95,10 +97,13 @@ def _row(entry: LogEntry) -> tuple[str, str, str, str]:
             touched[part] = []
         else:
             touched.setdefault(name, []).extend([part] if part else [])
-    what = ", ".join(n if "/" in n else f"{n}:{component_letters(p)}" for n, p in list(touched.items())[:3])
-    more = f" +{len(touched) - 3}" if len(touched) > 3 and not entry.more else " and more" if entry.more else ""
+    packages = {name: parts for name, parts in touched.items() if "/" not in name}
+    named = packages or touched
+    what = ", ".join(n if "/" in n else f"{n}:{component_letters(p)}" for n, p in named.items())
+    if entry.more or (len(named) > 1 and len(what) > _NAMED):
+        what = f"{len(named)}{'+' if entry.more else ''} {'packages' if packages else 'resources'}"
     was = f" (was {entry.renamed})" if entry.renamed else ""
-    return entry.id[:10], utc(entry.time), entry.subject, what + more + was
+    return entry.id[:10], utc(entry.time), entry.subject, what + was
 
 
 def _lines(store: Store, entries: Iterable[LogEntry], stat: bool) -> None:

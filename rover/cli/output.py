@@ -70,10 +70,13 @@ def note(text: str) -> None:
 _LAST = 24
 
 
-def table(rows: Sequence[Sequence[object]], headers: Sequence[str], *, right: Sequence[int] = ()) -> str:
+def table(
+    rows: Sequence[Sequence[object]], headers: Sequence[str], *, right: Sequence[int] = (), whole: Sequence[int] = ()
+) -> str:
     """A plain table. Columns in `right` are aligned right. The widest columns shrink until all fits.
 
-    The last column wraps below itself instead of being cut: it is where reasons stand. It shrinks first.
+    The last column wraps below itself instead of being cut: it is where reasons stand. It shrinks first. Columns
+    in `whole` wrap too: what stands there is to be read or copied.
     """
     headers = [plain(h) for h in headers]
     cells = [[_cell(c) for c in row] for row in rows]
@@ -87,9 +90,9 @@ def table(rows: Sequence[Sequence[object]], headers: Sequence[str], *, right: Se
         widths[widest] -= 1
     lines = [_line(headers, widths, right), "  ".join("-" * w for w in widths)]
     for row in cells:
-        wrapped = _wrap(row[last], widths[last]) if row else [""]
-        lines.append(_line([*row[:last], wrapped[0]], widths, right))
-        lines += [_line([""] * last + [more], widths, right) for more in wrapped[1:]]
+        parts = [_wrap(c, widths[i]) if i == last or i in whole else [c] for i, c in enumerate(row)]
+        for n in range(max(map(len, parts), default=1)):
+            lines.append(_line([p[n] if n < len(p) else "" for p in parts], widths, right))
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -108,10 +111,21 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> 
     return "  ".join(out)
 
 
+#: a long word goes on in the next line behind one of these
+_JOINT = re.compile(r"(?<=[-/.,\]_=&?])(?=\w)|(?=\[)")
+
+
 def _wrap(text: str, w: int) -> list[str]:
     import textwrap
 
-    return textwrap.wrap(text, w) or [""]
+    out = []
+    for line in textwrap.wrap(text, w, break_long_words=False) or [""]:
+        while len(line) > w:
+            at = max((m.start() for m in _JOINT.finditer(line) if w // 3 < m.start() <= w), default=w)
+            out.append(line[:at])
+            line = line[at:]
+        out.append(line)
+    return out
 
 
 def wrapped(text: str, indent: str = "") -> str:

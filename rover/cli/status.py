@@ -39,7 +39,7 @@ def command(
         print(f"\nstale: {counted(packages, 'package')} built against a version that is no longer the present one")
         print(table(rows, ("package", "component", "built against", "then", "now")))
         _more(len(found.stale), limit)
-        print("  next: `rover repair NAME --fcr`; if it fits as it is, `rover commit --fresh`")
+        print("  next: `rover repair NAME --fcr`; if it fits, `rover commit DIR --fresh`")
     if found.without_evidence:
         names = found.without_evidence
         some = f"no rollouts yet for {len(names)}: {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}"

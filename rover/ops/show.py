@@ -1,6 +1,7 @@
 """One thing of a store, looked at: a commit, package, component, file, rollout or case.
 
-What a word names, in this order: REV:PATH, a package (NAME or NAME/component), a case, a revision, a rollout.
+What a word names, in this order: REV:PATH, a package (NAME or NAME/component), a case, a revision, a rollout, a
+resource (KIND/NAME).
 Everything here reads plain JSON: `show` must start fast. Rollouts alone need their records.
 """
 
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rover_store import layout
 from rover_store.errors import NotFound, RoverError
 from rover_store.layout import changed_components, changed_packages, changed_resources
-from rover_store.names import COMPONENTS
+from rover_store.names import COMPONENTS, RESOURCE_KINDS
 from rover_store.revisions.syntax import split_path
 from rover_store.trees import SUBMODULE
 
@@ -54,6 +55,10 @@ def show(store: Store, what: str, rev: str = "HEAD") -> Shown:
             return _rollout(store, what)
         if error.hint:  # it is a revision by its form, and says what is wrong with it
             raise
+        kind, _, part = what.removeprefix("resources/").partition("/")
+        if kind in RESOURCE_KINDS and part:
+            found = store.find(f"{rev}:resources/{kind}/{part}")
+            return _object(store, what, found.kind, found.id)
         raise NotFound("package, case, revision or rollout", what, hint="`rover list` shows packages") from None
     if found.kind == "commit":
         return _commit(store, found.id)

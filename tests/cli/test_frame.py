@@ -119,5 +119,15 @@ def test_tables_fit_80_columns():
     assert "wrapped" in text
 
 
+def test_columns_to_be_copied_wrap_and_lose_nothing():
+    field = "deliverables[summary].columns[total_qty].meaning"
+    text = table([("a" * 10, field, "b" * 40)], ("id", "field", "value"), whole=(1,))
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 80
+    at = lines[0].index("field")
+    end = lines[0].index("value")
+    assert "".join(line[at:end].strip() for line in lines[2:]) == field
+
+
 def test_tables_show_control_characters():
     assert "\x1b" not in table([("a\x1b[31m\nb",)], ("name",))

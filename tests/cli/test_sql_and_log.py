@@ -253,3 +253,14 @@ def test_numbers_beyond_what_the_machine_counts(home: Path) -> None:
         assert rover("sql", "SELECT 7 AS a", "--limit", "1" + "0" * 30, *form).code == 0
     for option in ("--grep", "--author"):
         refused(rover("log", option, "a{9999999999999999999999}"), 2, "not a regular expression")
+
+
+def test_a_commit_of_many_packages_counts_them_and_a_resource_is_shown(home: Path) -> None:
+    store = Store.open(home)
+    with store.write("many") as tx:
+        for i in range(9):
+            tx.set_package(f"package-of-many-{i}", store.package("one").tree)
+        tx.commit("Add nine")
+    assert rover("log", "--limit", "1").out.splitlines()[2].endswith("  Add nine  9 packages")
+    assert "resource.json" in rover("show", "files/shared").out
+    assert rover("show", "files/nothing").err.startswith("rover: path not found: HEAD:resources/files/nothing")
