@@ -1,4 +1,4 @@
-"""Commits and annotated tags: encode, parse, trailers."""
+"""Commits and annotated tags: encode, parse, trailers. What is encoded passes `git fsck --strict`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from rover_store.errors import StoreError, UsageError
 
 AUTHOR = "rover <rover@localhost>"
 TRAILER_LINE = re.compile(r"^([A-Za-z][A-Za-z0-9-]*): (.*)$")
-_PERSON = re.compile(r"^[^<>\n]+ <[^<>\n]*>$")
+_PERSON = re.compile(r"[^<>\0-\x1f\x7f]+ <[^<>\0-\x1f\x7f]*>")
+_TRAILER_KEY = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
+_TAG_NAME = re.compile(r"[^\0-\x20\x7f]+")
+#: end of the year 9999: later times have no date
+_LAST_SECOND = 253_402_300_799
 
 
 class Commit(NamedTuple):
@@ -40,25 +44,45 @@ class Commit(NamedTuple):
 def encode_commit(
     tree: str, parents: Sequence[str], message: str, author: str, time: int, trailers: Mapping[str, str] | None = None
 ) -> bytes:
-    """Bytes of a commit. The committer is the author, the zone UTC: the same inputs give the same id."""
+    """Bytes of a commit. The committer is the author, the zone UTC: the same inputs give the same id.
+
+    UsageError for an author, a time or a trailer that git refuses. NUL bytes of a message are replaced.
+    """
     text = message.strip() or "(no message)"
     if trailers:
+        for key in trailers:
+            if not _TRAILER_KEY.fullmatch(key):
+                raise UsageError(f"{key!r} is no key of a trailer (letters, digits and '-')")
         text += "\n\n" + "\n".join(f"{key}: {' '.join(value.split())}" for key, value in trailers.items())
-    stamp = f"{check_person(author)} {int(time)} +0000"
+    stamp = f"{check_person(author)} {check_time(time)} +0000"
     lines = [f"tree {tree}", *(f"parent {p}" for p in parents), f"author {stamp}", f"committer {stamp}"]
-    return ("\n".join(lines) + f"\n\n{text}\n").encode("utf-8", "replace")
+    return ("\n".join(lines) + f"\n\n{_clean(text)}\n").encode("utf-8", "replace")
 
 
 def encode_tag(target: str, name: str, message: str, tagger: str, time: int) -> bytes:
-    """Bytes of an annotated tag on a commit."""
-    head = f"object {target}\ntype commit\ntag {name}\ntagger {check_person(tagger)} {int(time)} +0000\n"
-    return f"{head}\n{message.strip() or name}\n".encode("utf-8", "replace")
+    """Bytes of an annotated tag on a commit. UsageError as for a commit, and for a name of more than one word."""
+    if not _TAG_NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name of a tag")
+    head = f"object {target}\ntype commit\ntag {name}\ntagger {check_person(tagger)} {check_time(time)} +0000\n"
+    return f"{head}\n{_clean(message.strip() or name)}\n".encode("utf-8", "replace")
 
 
 def check_person(person: str) -> str:
-    if not _PERSON.match(person):
+    """The person. UsageError unless it is `Name <address>`, in one line, with a name that can be seen."""
+    if not _PERSON.fullmatch(person) or not person.rpartition("<")[0].strip():
         raise UsageError(f"{person!r} is not of the form 'Name <address>'")
     return person
+
+
+def check_time(time: int) -> int:
+    """Whole seconds since 1970. UsageError outside the years that have a date."""
+    if not 0 <= time <= _LAST_SECOND:  # also what is no number
+        raise UsageError(f"{time} is not a number of seconds from 1970 to the year 9999")
+    return int(time)
+
+
+def _clean(text: str) -> str:
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def parse_commit(commit_hex: str, data: bytes) -> Commit:
