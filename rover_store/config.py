@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from rover_store.errors import StoreError
+from rover_store.commits import check_person
+from rover_store.errors import StoreError, UsageError
 
 FOLDER = ".rover"
 FORMAT = 1
@@ -21,6 +22,7 @@ class Config(NamedTuple):
 
     format: int = FORMAT
     database: str = ""  # SQLAlchemy URL of a second database that follows the index
+    author: str = ""  # who commits, where a call names nobody: "Name <address>"
 
 
 def find(folder: Path | None) -> Path:
@@ -73,4 +75,9 @@ def read(root: Path) -> Config:
     database = values.get("database", "")
     if not isinstance(database, str):
         raise StoreError(f"{file}: database: must be a URL in quotes")
-    return Config(version, database)
+    author = values.get("author", "")
+    try:
+        author = check_person(author) if author else ""
+    except (TypeError, UsageError):
+        raise StoreError(f'{file}: author: must be "Name <address>", in quotes') from None
+    return Config(version, database, author)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rover_store import config, graph, layout, oplog
-from rover_store.commits import Commit
+from rover_store.commits import AUTHOR, Commit
 from rover_store.errors import NotFound, RoverError, StoreError, UsageError
 from rover_store.graph import Dependency, Stale
 from rover_store.layout import PackageEntry
@@ -52,6 +52,7 @@ class Store(Operations):
         self.root = root
         self.config = settings
         self.clock = clock
+        self.author = settings.author or AUTHOR
         self.folder = root / config.FOLDER
         self.git = self.folder / "store.git"
         if not (self.git / "objects").is_dir():

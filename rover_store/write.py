@@ -195,7 +195,7 @@ class Transaction:
         ref = check_ref(TAGS + name)
         if self.ref(ref) is not None:
             raise UsageError(f"the tag {name} exists already")
-        data = commits.encode_tag(commit, name, message, author or commits.AUTHOR, self.store.clock())
+        data = commits.encode_tag(commit, name, message, author or self.store.author, self.store.clock())
         tag_hex = self._writer.add(TAG, data)
         self._move(ref, None, tag_hex)
         return tag_hex
@@ -267,7 +267,7 @@ class Transaction:
         for parent in parents:
             self.load(parent)
         when = self.store.clock() if time is None else time
-        data = commits.encode_commit(tree, parents, message, author or commits.AUTHOR, when, trailers)
+        data = commits.encode_commit(tree, parents, message, author or self.store.author, when, trailers)
         return self._writer.add(COMMIT, data)
 
     def _expect(self, ref: str, expect: str | None) -> None:

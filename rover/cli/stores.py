@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,14 +19,23 @@ def open_store() -> Store:
     """The store of this call."""
     from rover_store.store import Store
 
-    return Store.open(None, clock=now)
+    return _signed(Store.open(None, clock=now))
 
 
 def open_store_at(folder: Path) -> Store:
     """The store of a folder that this call made."""
     from rover_store.store import Store
 
-    return Store.open(folder, clock=now)
+    return _signed(Store.open(folder, clock=now))
+
+
+def _signed(store: Store) -> Store:
+    """Commits carry the name of ROVER_AUTHOR, else that of config.toml."""
+    from rover_store.commits import check_person
+
+    if author := os.environ.get("ROVER_AUTHOR"):
+        store.author = check_person(author)
+    return store
 
 
 def command_line() -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from rover_store.commits import AUTHOR, encode_commit
+from rover_store.commits import encode_commit
 from rover_store.errors import PackageError, UsageError
 from rover_store.graph import Stale, node
 from rover_store.history.ancestry import is_ancestor, merge_bases
@@ -103,7 +103,7 @@ def finish(
     """The merge commit: two parents, and the branch moves to it. LostRace where the branch moved meanwhile."""
     when = store.clock() if time is None else time
     trailers = {"Rover-Merge": record.theirs}
-    data = encode_commit(tree, (record.ours, record.theirs), record.message, author or AUTHOR, when, trailers)
+    data = encode_commit(tree, (record.ours, record.theirs), record.message, author or store.author, when, trailers)
     commit = tx.add(COMMIT, data)
     tx.promote(record.into, commit, expect=record.ours)
     return commit

@@ -106,3 +106,15 @@ def test_a_large_file_is_taken_when_it_is_meant(home: Path, capsys: pytest.Captu
     said = capsys.readouterr().err
     assert "context/files/big.bin: 256 MiB; a file may have 256 MiB" in said
     assert "rover commit --large" in said
+
+
+def test_the_author_of_a_call(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("ROVER_AUTHOR", "Ada <ada@example.org>")
+    _title(home / "one", "Another")
+    assert run(["commit", "one"]) == 0
+    capsys.readouterr()
+    assert run(["blame", "one/package.json", "--field", "title", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["author"] == "Ada <ada@example.org>"
+    monkeypatch.setenv("ROVER_AUTHOR", "Ada")
+    assert run(["log"]) == 2
+    assert "'Ada' is not of the form 'Name <address>'" in capsys.readouterr().err

@@ -83,3 +83,21 @@ def test_reading_imports_nothing_slow(tmp_path: Path) -> None:
     add(new_store(tmp_path), "one")
     done = subprocess.run([sys.executable, "-c", READ, str(tmp_path)], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_who_commits_is_said_in_the_settings(tmp_path: Path) -> None:
+    store = new_store(tmp_path)
+    settings = tmp_path / ".rover/config.toml"
+    plain = settings.read_text()
+    add(store, "one")
+    settings.write_text(plain + 'author = "Ada <ada@example.org>"\n')
+    store = Store.open(tmp_path, clock=store.clock)
+    add(store, "two")
+    store.author = "Bo <bo@example.org>"
+    add(store, "three")
+    said = [entry.author for entry in store.log()]
+    assert said == ["Bo <bo@example.org>", "Ada <ada@example.org>", "rover <rover@localhost>"]
+    for bad in ("author = 7\n", 'author = "Ada"\n'):
+        settings.write_text(plain + bad)
+        with pytest.raises(StoreError, match="author: must be"):
+            Store.open(tmp_path)
