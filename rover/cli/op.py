@@ -101,10 +101,16 @@ def restore(
     note("`rover undo` takes this back")
 
 
+_KINDS = {
+    "refs/heads/": "", "refs/remotes/": "", "refs/tags/": "tag ", "refs/rover/cases/": "case ",
+    "refs/rover/releases/": "release ", "refs/rover/merges/": "open merge into ",
+}  # fmt: skip
+
+
 def moved(ref: str, value: str | None) -> str:
     """Where a move led: `main is at 3f2a...`, `tag v1 is gone`."""
     name = ref
-    for prefix, kind in (("refs/heads/", ""), ("refs/tags/", "tag "), ("refs/rover/cases/", "case ")):
+    for prefix, kind in _KINDS.items():
         if ref.startswith(prefix):
             name = kind + ref.removeprefix(prefix)
     if ref == "HEAD":
@@ -118,7 +124,7 @@ def _json(operation: Operation) -> dict[str, Any]:
 
 
 def _move(ref: str, old: str | None, new: str | None) -> str:
-    name = ref.removeprefix("refs/heads/").removeprefix("refs/tags/").removeprefix("refs/rover/")
+    name = ref.removeprefix("refs/heads/").removeprefix("refs/tags/").removeprefix("refs/remotes/").removeprefix("refs/rover/")
     if old is None:
         return f"+{name}"
     return f"-{name}" if new is None else name

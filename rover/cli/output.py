@@ -112,7 +112,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> 
 
 
 #: a long word goes on in the next line behind one of these
-_JOINT = re.compile(r"(?<=[-/.,\]_=&?])(?=\w)|(?=\[)")
+_JOINT = re.compile(r"(?<=[-/.,:\]_=&?])(?=\w)|(?=\[)")
 
 
 def _wrap(text: str, w: int) -> list[str]:

@@ -29,4 +29,6 @@ def command(
     print(f"undone: {done.summary}")
     for move in reversed(done.moves):
         print(f"  {moved(move.ref, move.old)}")
+    if done.moves and all(move.ref.startswith("refs/remotes/") for move in done.moves):
+        note("a remote is not changed by this: it keeps what it was given")
     note("`rover undo` again brings it back; further: `rover undo ID`, from `rover op log`")
