@@ -64,6 +64,7 @@ Given = (
 
 
 def rollout_id(trajectory: Trajectory) -> str:
+    """Id of a rollout: the digest of its key."""
     return digest(trajectory.key.model_dump(mode="json"))
 
 
@@ -87,9 +88,6 @@ class Evidence:
         """The verdict of one verifier version on one rollout, None if there is none."""
         item = self._find(f"{_folder(rollout)}/verdicts/{verifier}.json")
         return None if item is None else Verdict.load(self.objects.read(item.id), f"verdict {rollout[:12]}")
-
-    def has_rollout(self, rollout: str) -> bool:
-        return self._find(_folder(rollout)) is not None
 
     def tree(self, tree: str) -> dict[str, TreeItem]:
         """Files of a workspace tree: path -> mode and blob id."""
@@ -261,5 +259,3 @@ class _Batch:
 
 def _folder(rollout: str) -> str:
     return f"rollouts/{rollout[0]}/{rollout[1]}/{rollout[2]}/{rollout}"
-
-

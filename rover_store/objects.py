@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from rover_store import trees
 from rover_store.errors import NotFound, StoreError
 from rover_store.packs import BLOB, COMMIT, KIND_NAME, TREE, Pack, PackWriter, loose, object_hash, object_id
 from rover_store.packs.format import TooLarge
@@ -144,7 +145,7 @@ class Objects:
         return dict(level)
 
     def read_tree(self, tree_hex: str) -> dict[str, TreeItem]:
-        """All files below a tree: path -> mode and blob id, sorted by path."""
+        """All files below a tree: path -> mode and blob id, sorted by path. StoreError beyond `trees.MOST_FILES`."""
         out: dict[str, TreeItem] = {}
         waiting = [("", tree_hex)]  # no recursion: another git may have pushed a tree of any depth
         while waiting:
@@ -154,6 +155,8 @@ class Objects:
                     waiting.append((f"{prefix}{name}/", item.id))
                 else:
                     out[prefix + name] = item
+            if len(out) + len(waiting) > trees.MOST_FILES:
+                raise StoreError(f"tree {tree_hex} stands for more than {trees.MOST_FILES} files")
         return dict(sorted(out.items()))
 
     def subtree(self, tree_hex: str, path: str) -> TreeItem | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from rover_store import graph, layout
+from rover_store import graph, layout, trees
 from rover_store.care.inventory import Inventory
 from rover_store.care.problems import Problem
 from rover_store.errors import PackageError, StoreError
@@ -166,6 +166,10 @@ class _Judge:
         waiting = [(prefix, level)]  # no recursion: another git may have pushed a tree of any depth
         while waiting:
             prefix, level = waiting.pop()
+            if len(files) + len(waiting) > trees.MOST_FILES:
+                what = f"stands for more than {trees.MOST_FILES} files"
+                yield Problem(where, what, kind="tooManyFiles", remedy="remove it, in a clone")
+                return
             folded: dict[str, str] = {}
             for name, item in level.items():
                 path = prefix + name

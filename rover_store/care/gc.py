@@ -61,6 +61,7 @@ class Collected(NamedTuple):
 
     @property
     def gone_objects(self) -> int:
+        """How many objects go."""
         return sum(kind.objects for kind in self.gone)
 
 

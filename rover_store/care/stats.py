@@ -73,6 +73,7 @@ class Stats(NamedTuple):
 
     @property
     def sharing(self) -> float:
+        """How many times more there would be without sharing."""
         return self.logical / self.distinct if self.distinct else 1.0
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any, Literal, NamedTuple
 
-from rover_store import layout
+from rover_store import layout, trees
 from rover_store.errors import StoreError
 from rover_store.objects import Objects
 from rover_store.trees import TreeItem
@@ -151,6 +151,8 @@ def _files(
             files = [item if item is not None and not item.is_folder else None for item in (before, after)]
             if any(files):
                 out.append(_file(path, files[0], files[1]))
+        if len(out) + len(waiting) > trees.MOST_FILES:
+            raise StoreError(f"{prefix or 'a tree'} stands for more than {trees.MOST_FILES} files")
     return tuple(sorted(out, key=lambda f: (f.path, f.status)))
 
 

@@ -18,6 +18,7 @@ _ABSENT: Any = object()
 
 
 class Fields(NamedTuple):
+    """What differs, and how many fields it is in all."""
     changes: tuple[FieldChange, ...]
     total: int
 

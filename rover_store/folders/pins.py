@@ -44,6 +44,7 @@ def completed(store: Store, tx: Transaction, tree: str, old: PackageEntry | None
 
 
 def resources_of(trees: Mapping[str, str]) -> dict[str, str]:
+    """`resources/KIND/NAME` -> version."""
     return {f"resources/{name}": tree for name, tree in trees.items()}
 
 

@@ -64,6 +64,7 @@ class Source:
         self._evidence_refs = evidence_refs
 
     def load(self, commit: str) -> Commit:
+        """A commit."""
         return self.store.revisions.load(commit)
 
     def heads(self) -> tuple[str | None, str | None]:
@@ -108,6 +109,7 @@ def show_refs(db: Rows, source: Source) -> None:
 
 
 def refs_are_shown(db: Rows, source: Source) -> bool:
+    """Whether branches, tags, cases and the operation log are as they were shown last."""
     seen = hashlib.sha256(repr((source.store.refs.head(), source.refs())).encode()).hexdigest()
     return meta(db, "refs") == seen and meta(db, "operations") == source.store.refs.get(OPS)
 

@@ -30,10 +30,12 @@ class Place(NamedTuple):
 
     @property
     def component(self) -> str:
+        """Component that the file lies in; empty beside the four."""
         first, slash, _ = self.file.partition("/")
         return first if self.package and slash and first in ("context", "task", "harness", "verifier") else ""
 
     def below(self, name: str) -> Place:
+        """A file or folder in this place."""
         return self._replace(file=f"{self.file}/{name}" if self.file else name)
 
 
@@ -75,6 +77,7 @@ def merge_file(place: Place, base: bytes | None, ours: bytes, theirs: bytes, fav
 
 
 def field_side(value: Any) -> Side:
+    """A side of a conflict in a field."""
     return Side() if value is ABSENT else Side(value=json.dumps(value, ensure_ascii=False))
 
 
@@ -84,10 +87,12 @@ def of_side(side: Side) -> Any:
 
 
 def decide(favour: Favour) -> Any:
+    """What stands for a conflict in a field: the favoured side, else ours."""
     return lambda c: {"base": c.base, "theirs": c.theirs}.get(favour or "ours", c.ours)
 
 
 def field_conflicts(place: Place, found: list[FieldConflict]) -> list[Conflict]:
+    """Conflicts of fields as they are recorded."""
     return [
         conflict(place, "field", f.reason, (field_side(f.base), field_side(f.ours), field_side(f.theirs)), f.path)
         for f in found

@@ -82,6 +82,7 @@ def choose(
 
 
 def matches(found: Conflict, pattern: str) -> bool:
+    """Whether a glob fits a conflict: its id, its file, its package, or both."""
     whole = name_of(found)
     return any(fnmatchcase(text, pattern) for text in (whole, found.id, found.package or found.resource, found.file))
 

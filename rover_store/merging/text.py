@@ -25,6 +25,7 @@ class Chunk(NamedTuple):
 
     @property
     def conflict(self) -> bool:
+        """Whether both sides changed these lines."""
         return self.theirs is not None
 
 

@@ -166,6 +166,7 @@ class Walk:
     def folder(
         self, base: str | None, ours: str | None, theirs: str | None, prefix: str, skip: tuple[str, ...] = ()
     ) -> None:
+        """Three versions of a folder."""
         levels: list[Level] = [self._tx.list_tree(tree) if tree else {} for tree in (base, ours, theirs)]
         for name in sorted(levels[0].keys() | levels[1].keys() | levels[2].keys()):
             if name not in skip:
@@ -173,6 +174,7 @@ class Walk:
                 self.entry(f"{prefix}{name}", b, o, t)
 
     def entry(self, path: str, base: TreeItem | None, ours: TreeItem | None, theirs: TreeItem | None) -> None:
+        """Three versions of an entry."""
         if theirs in (base, ours):
             return
         if ours == base:

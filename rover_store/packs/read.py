@@ -20,6 +20,7 @@ from rover_store.errors import StoreError
 from rover_store.packs import deltas
 from rover_store.packs.codec import codec
 from rover_store.packs.format import (
+from rover_store.plain_file import open_plain
     CHUNK,
     KIND_NAME,
     OFS_DELTA,
@@ -115,6 +116,7 @@ class Pack:
         return i if i < high and self._names[i] == name else None
 
     def offset(self, i: int) -> int:
+        """Offset of the object of a number."""
         at = self._offsets + 4 * i
         value = int.from_bytes(self._idx[at : at + 4], "big")
         if value & _MSB:
@@ -131,6 +133,7 @@ class Pack:
         return low if not self._large else array("Q", map(self.offset, range(self.count)))
 
     def crc(self, i: int) -> int:
+        """crc32 of a record as the index has it."""
         at = 1032 + self.count * 20 + 4 * i
         return int.from_bytes(self._idx[at : at + 4], "big")
 
@@ -259,12 +262,8 @@ class Pack:
         """Bytes of the pack as they are."""
         return bytes(self._bytes(start, end - start, end - start))
 
-    def bytes_on_disk(self) -> int:
-        """Size of the pack."""
-        self._open()
-        return self._size
-
     def close(self) -> None:
+        """Let go of the file; it is opened again when something is read."""
         if self.__dict__.get("_fd", -1) >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -273,7 +272,7 @@ class Pack:
     def _open(self) -> None:
         if self._fd >= 0:
             return
-        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_plain(self.path)
         try:
             size = os.fstat(fd).st_size
             head = os.pread(fd, _HEADER, 0)
@@ -408,7 +407,7 @@ def _words(data: bytes) -> array[int]:
 
 
 def _map(path: Path) -> mmap.mmap:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = open_plain(path)
     try:
         if os.fstat(fd).st_size == 0:
             raise StoreError(f"{path.name}: empty")

@@ -135,6 +135,7 @@ class Revisions:
         return self._names.refs(name)
 
     def load(self, commit_hex: str) -> Commit:
+        """A commit by its full id."""
         return parse_commit(commit_hex, self._objects.read_commit(commit_hex))
 
     def target(self, object_hex: str) -> str:

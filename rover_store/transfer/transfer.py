@@ -58,11 +58,13 @@ class Transferred(NamedTuple):
 
 
 class Pulled(NamedTuple):
+    """What a pull did."""
     fetched: Transferred
     merged: MergeResult
 
 
 class Cloned(NamedTuple):
+    """What a clone made."""
     root: Path
     branch: str
     commit: str | None
@@ -326,6 +328,7 @@ def forward(store: Store, old: str | None, new: str, branch: str, where: Place) 
 
 
 def behind(branch: str, where: Place) -> UsageError:
+    """The error of a push that came second."""
     return UsageError(
         f"{branch} at {where.shown} has commits that this store does not have", hint="rover pull, then push again"
     )

@@ -45,7 +45,7 @@ def test_what_is_put_is_found(tmp_path: Path) -> None:
     assert evidence.get_rollout(rollout) == recorded.trajectory
     assert evidence.get_verdict(rollout, V) == _verdict(recorded)
     assert evidence.get_verdict(rollout, "e" * 40) is None
-    assert evidence.has_rollout(rollout)
+    assert evidence.get_rollout(rollout) is not None
     end = evidence.tree(recorded.trajectory.turns[-1].tree)
     assert {path: evidence.read(item.id) for path, item in end.items()} == {"data/in.csv": b"in", "out.csv": b"out"}
     git(evidence.git, "fsck", "--full", "--strict")

@@ -12,6 +12,7 @@ from foreign_git import Entry, set_ref, tree_bytes, write_commit, write_object, 
 from store_samples import add, edit, folder_item, git, new_store
 
 from rover.ops.show import show
+from rover_store import trees
 from rover_store.errors import PackageError, RoverError, StoreError
 from rover_store.names import package_path
 from rover_store.store import Store
@@ -226,3 +227,18 @@ def test_merging_what_is_nested_deeper_than_any_stack(store: Store) -> None:
     assert store.merge("other", favour="theirs").status == "merged"
     assert store.package("good").tree == store.package("good", "other").tree
     assert store.fsck() == []
+
+
+def test_trees_that_stand_for_too_many_files(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trees, "MOST_FILES", 5000)
+    tree = write_tree(store.git, [(FILE, b"%d" % n, BLOB) for n in range(10)])
+    for _ in range(8):
+        tree = write_tree(store.git, [(FOLDER, b"%d" % n, tree) for n in range(10)])
+    first = store.resolve()
+    _push(store, [(FILE, b"bad\\name", BLOB), (FOLDER, b"bomb", tree)])
+    bad = store.package("bad").tree
+    for question in (lambda: store.diff(first), lambda: store.objects.read_tree(bad), lambda: store.blame("bad")):
+        with pytest.raises(StoreError, match="stands for more than 5000 files"):
+            question()
+    assert "tooManyFiles" in {problem.kind for problem in store.fsck()}
+    _refuses(store, tmp_path, "backslash")
