@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rover_store.commits import Commit as Commit
+    from rover_store.diffs.walk import contents as contents
     from rover_store.errors import Ambiguous as Ambiguous
     from rover_store.errors import LostRace as LostRace
     from rover_store.errors import NotFound as NotFound
@@ -48,6 +49,7 @@ _HOME = {
     "TreeItem": "trees",
     "UsageError": "errors",
     "clone": "transfer.transfer",
+    "contents": "diffs.walk",
 }
 
 __all__ = [
@@ -67,6 +69,7 @@ __all__ = [
     "TreeItem",
     "UsageError",
     "clone",
+    "contents",
 ]
 
 
