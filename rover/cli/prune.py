@@ -17,6 +17,7 @@ def command(
     keep_verdicts: bool = typer.Option(True, "--keep-verdicts", help="Verdicts always stay; said for clarity."),
     policy: str = typer.Option("", "--policy", metavar="GLOB", help="Only rollouts of these policies."),
     before: str = typer.Option("", "--before", metavar="DATE", help="Only rollouts recorded before a date."),
+    limit: int = typer.Option(20, "--limit", min=0, help="Lines of the table; 0 for all."),
     yes: bool = typer.Option(False, "--yes", "-y", help="Do it; without this, only say what would go."),
     as_json: bool = Json,
 ) -> None:
@@ -41,8 +42,11 @@ def command(
         print_json({**report._asdict(), "parts": [p._asdict() for p in report.parts]})
         return
     if report.parts:
-        rows = [(p.rollouts, p.turns, p.verdicts, p.package, p.policy) for p in report.parts]
+        shown = report.parts[: limit or None]
+        rows = [(p.rollouts, p.turns, p.verdicts, p.package, p.policy) for p in shown]
         print(table(rows, ("rollouts", "turns", "verdicts kept", "package", "policy"), right=(0, 1, 2)))
+        if more := len(report.parts) - len(shown):
+            print(f"... and {more} more; --limit 0 shows all")
     done = "would be pruned" if report.dry_run else "pruned"
     print(f"{counted(len(report.rollouts), 'rollout')} {done}; `rover gc` then frees {size(report.size)}")
     if report.dry_run and report.rollouts:
