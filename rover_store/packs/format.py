@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 from pathlib import Path
 
 from rover_store.errors import StoreError
+from rover_store.plain_file import open_plain
 
 COMMIT, TREE, BLOB, TAG, OFS_DELTA, REF_DELTA = 1, 2, 3, 4, 6, 7
 KIND_NAME = {COMMIT: "commit", TREE: "tree", BLOB: "blob", TAG: "tag"}
@@ -17,6 +19,8 @@ TMP_PREFIX = "tmp_pack_rover_"
 WHOLE_LIMIT = 1 << 30
 #: bytes that are asked for at once in streams
 CHUNK = 1 << 18
+#: a pack, and an index, of this size is read at once
+SMALL = 16 << 10
 _HEADS = {kind: name.encode() + b" %d\0" for kind, name in KIND_NAME.items()}
 
 
@@ -90,5 +94,17 @@ def fsync_folder(path: Path) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def read_or_map(path: str) -> mmap.mmap | bytes:
+    """The bytes of a file: those of a small one read, those of a large one mapped. StoreError if it is empty."""
+    fd = open_plain(path)
+    try:
+        size = os.fstat(fd).st_size
+        if size == 0:
+            raise StoreError(f"{os.path.basename(path)}: empty")
+        return os.pread(fd, size, 0) if size <= SMALL else mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
     finally:
         os.close(fd)

@@ -20,7 +20,6 @@ from rover_store.errors import StoreError
 from rover_store.packs import deltas
 from rover_store.packs.codec import codec
 from rover_store.packs.format import (
-from rover_store.plain_file import open_plain
     CHUNK,
     KIND_NAME,
     OFS_DELTA,
@@ -30,7 +29,9 @@ from rover_store.plain_file import open_plain
     deflated_bound,
     read_back,
     read_header,
+    read_or_map,
 )
+from rover_store.plain_file import open_plain
 
 _MSB = 1 << 31
 _HEADER, _TRAILER = 12, 20
@@ -71,7 +72,7 @@ class Pack:
         self._size = 0
         self._window: tuple[int, bytes] = (0, b"")
         self._bases: dict[int, tuple[int, bytes]] = {}
-        self._idx = _map(path.with_suffix(".idx"))
+        self._idx = read_or_map(str(path).removesuffix(".pack") + ".idx")
         if len(self._idx) < 1072 or self._idx[:8] != b"\xfftOc\0\0\0\2":
             raise self._bad_index("not a version 2 pack index")
         self._fanout = _words(self._idx[8:1032])
@@ -387,7 +388,7 @@ class Pack:
 class _Names:
     """The sorted ids of an index, as a sequence that bisect can search."""
 
-    def __init__(self, idx: mmap.mmap, count: int) -> None:
+    def __init__(self, idx: mmap.mmap | bytes, count: int) -> None:
         self._idx = idx
         self._count = count
 
@@ -404,13 +405,3 @@ def _words(data: bytes) -> array[int]:
     if sys.byteorder == "little":
         out.byteswap()
     return out
-
-
-def _map(path: Path) -> mmap.mmap:
-    fd = open_plain(path)
-    try:
-        if os.fstat(fd).st_size == 0:
-            raise StoreError(f"{path.name}: empty")
-        return mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
-    finally:
-        os.close(fd)
