@@ -70,7 +70,7 @@ def part(
 
     `depth` bounds the steps in either direction.
     """
-    wanted = list(names)
+    wanted, commit = list(names), _commit(store, rev)
 
     def question(graph: GraphAt) -> Part:
         roots = sorted({node for name in wanted for node in resolve(graph, name)})
@@ -85,13 +85,15 @@ def part(
         present = graph.versions(found)
         nodes = tuple(Node(name, present.get(name)) for name in sorted(found))
         links = tuple(Link(*e, present.get(e.target)) for e in sorted(edges))
-        return Part(_commit(store, rev), tuple(roots), nodes, links)
+        return Part(commit, tuple(roots), nodes, links)
 
-    return ask(store, rev, question)
+    return ask(store, commit or rev, question)
 
 
 def stale_part(store: Store, rev: str = "HEAD", pattern: str = "*") -> Part:
     """The stale edges of a whole revision, with their ends."""
+    commit = _commit(store, rev)
+
     def question(graph: GraphAt) -> Part:
         links = sorted(
             Link(f"{s.package}/{s.component}", s.target, s.recorded, s.present) for s in graph.stale(pattern)
@@ -99,9 +101,9 @@ def stale_part(store: Store, rev: str = "HEAD", pattern: str = "*") -> Part:
         names = {end for link in links for end in link[:2]}
         present = graph.versions(names)
         nodes = tuple(Node(name, present.get(name)) for name in sorted(names))
-        return Part(_commit(store, rev), (), nodes, tuple(links))
+        return Part(commit, (), nodes, tuple(links))
 
-    return ask(store, rev, question)
+    return ask(store, commit or rev, question)
 
 
 def resolve(graph: GraphAt, name: str) -> list[str]:
@@ -208,8 +210,9 @@ def part_of(store: Store, paths: Iterable[Iterable[Link]], rev: str = "HEAD") ->
     """Chains of links as a part, each link once."""
     links = tuple(sorted({link for path in paths for link in path}))
     names = sorted({end for link in links for end in link[:2]})
-    present = ask(store, rev, lambda graph: graph.versions(names))
-    return Part(_commit(store, rev), (), tuple(Node(name, present.get(name)) for name in names), links)
+    commit = _commit(store, rev)
+    present = ask(store, commit or rev, lambda graph: graph.versions(names))
+    return Part(commit, (), tuple(Node(name, present.get(name)) for name in names), links)
 
 
 def narrow(found: Part, packages: int) -> tuple[Part, int]:

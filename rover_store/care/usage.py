@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from rover_store import layout
 from rover_store.care.inventory import Inventory, open_repositories, store_repositories
+from rover_store.graph_at import edges
 from rover_store.packs import BLOB
 
 if TYPE_CHECKING:
@@ -56,17 +57,17 @@ def package_usage(
 ) -> list[PackageUsage]:
     """Usage of the packages of a revision whose names match a glob, sorted by name."""
     tick = progress or (lambda _what, _done, _total: None)
-    root = store.commit(rev).tree if rev != "HEAD" or store.refs.head_id() is not None else None
-    if root is None:
+    if rev == "HEAD" and store.refs.head_id() is None:
         return []
+    commit = store.commit(rev)
     inventory = Inventory(open_repositories(store_repositories(store.folder)))
     try:
         inventory.read(lambda done: tick("reading", done, inventory.count), sizes=True)
-        resources = layout.resource_trees(store.objects, root)
-        bound = _bound(store, rev)
+        resources = layout.resource_trees(store.objects, commit.tree)
+        bound = _bound(store, commit.id, resources)
         groups: dict[str, list[int]] = {}
-        for name, tree in layout.package_trees(store.objects, root).items():
-            trees = [tree, *(resources[r] for r in bound.get(name, ()) if r in resources)]
+        for name, tree in layout.package_trees(store.objects, commit.tree).items():
+            trees = [tree, *(resources[r] for r in bound.get(name, ()))]
             groups[name] = [inventory.of(t) for t in trees]
         found = _measure(inventory, groups, [n for n in groups if fnmatchcase(n, pattern)])
     finally:
@@ -74,17 +75,11 @@ def package_usage(
     return [PackageUsage(name, *group) for name, group in sorted(found.items())]
 
 
-def _bound(store: Store, rev: str) -> dict[str, list[str]]:
+def _bound(store: Store, commit: str, resources: Iterable[str]) -> dict[str, list[str]]:
     """Resources that each package depends on, by its edges."""
     bound: dict[str, list[str]] = {}
-    if rev == "HEAD":
-        sql = "SELECT package, target FROM edge WHERE target LIKE 'resources/%'"
-        pairs = store.index.ask(lambda db: db.execute(sql).fetchall())
-    else:
-        pairs = [(e.source.rpartition("/")[0], e.target) for e in store.graph(rev)[0]]
-    for package, target in pairs:
-        if target.startswith("resources/"):
-            bound.setdefault(package, []).append(target.removeprefix("resources/"))
+    for edge in edges(store, (f"resources/{name}" for name in resources), commit, dependents=True):
+        bound.setdefault(edge.source.rpartition("/")[0], []).append(edge.target.removeprefix("resources/"))
     return bound
 
 
