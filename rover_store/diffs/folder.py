@@ -81,16 +81,37 @@ def folder_diff(store: Store, folder: Path, rev: str = "HEAD") -> FolderDiff:
     """Compare a package folder with the package of that name in a revision. PackageError names a bad file."""
     intake = read_folder(folder)
     name = _name(intake.data("package.json"))
-    overlay = Overlay(store.objects)
-    new = overlay.add({entry.path: entry.read for entry in intake.files})
     try:
         old = store.package(name, rev).tree
     except NotFound as error:
         if error.what != "package":
             raise
         old = None
+    overlay = Overlay(store.objects)
+    files = {entry.path: entry.read for entry in intake.files}
+    if old is not None and (item := store.objects.subtree(old, "package.json")) is not None:
+        record = _as_taken(intake.data("package.json"), store.objects.read(item.id))
+        files["package.json"] = lambda: record
+    new = overlay.add(files)
     package = one_package(overlay, name, old, new) if old != new else None
     return FolderDiff(overlay, package, name, old, new, intake.skipped)
+
+
+def _as_taken(here: bytes, stored: bytes) -> bytes:
+    """A folder's package.json with what a commit fills in: edges where none are written, and the admission."""
+    try:
+        value, kept = json.loads(here), json.loads(stored)
+    except (ValueError, RecursionError):
+        return here
+    if not isinstance(kept, dict):
+        return here
+    filled = dict(value)
+    for field in ("edges", "admission"):
+        if field in kept and (not value.get(field) or field == "admission"):
+            filled[field] = kept[field]
+    if filled == value:
+        return here
+    return stored if filled == kept else (json.dumps(filled, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def _name(data: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,22 @@ def test_a_folder_on_top_of_a_store(store: Store, tmp_path: Path) -> None:
     assert part.hunks[0].lines == (("-", "Do it."), ("+", "Other."))
     assert found.objects.read_tree(found.new).keys() >= {"package.json", "context/files/more/x.csv"}
     assert not store.objects.exists(found.new)
+
+
+def test_edges_that_a_commit_fills_in_are_no_difference(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    store.checkout("one", folder)
+    record = json.loads((folder / "package.json").read_bytes())
+    edges = record.pop("edges", None)
+    (folder / "package.json").write_text(json.dumps(record))
+    assert edges
+    assert folder_diff(store, folder).package is None
+    (folder / "package.json").write_text(json.dumps({**record, "title": "Another"}))
+    found = folder_diff(store, folder).package
+    assert found is not None
+    (change,) = found.components[0].files
+    fields = walk.content(folder_diff(store, folder).objects, "package.json", change).fields
+    assert [(f.path, f.new) for f in fields] == [("title", "Another")]
 
 
 @pytest.mark.parametrize("data", [b"{", b"[1]", b"{}", b'{"name": 3}', b'{"name": "../x"}', b"[" * 100_000])
