@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rover_store.durable import sync_folders, write_files
 from rover_store.errors import LostRace, StoreError, UsageError
+from rover_store.plain_file import read_plain
 from rover_store.refs import Refs, check_ref
 
 Moves = Mapping[str, tuple[str | None, str | None]]
@@ -204,7 +205,7 @@ def drop_lock(path: Path, value: str | None = None) -> None:
     ours = PACKED_HEAD if path.name == "packed-refs" else _line(value) if value else ""
     for _ in range(25):
         try:
-            text = lock.read_bytes().decode("utf-8", "surrogateescape")
+            text = read_plain(lock).decode("utf-8", "surrogateescape")
         except OSError:
             return
         if text:

@@ -23,6 +23,7 @@ from rover_store.merging.files import chunks_of
 from rover_store.merging.open_merges import OpenMerge, name_of, require_open
 from rover_store.merging.text import marked
 from rover_store.names import package_path
+from rover_store.plain_file import read_plain
 from rover_store.records import to_json
 from rover_store.records.merge import Conflict, Side
 from rover_store.trees import EXECUTABLE, FILE, check_path
@@ -160,7 +161,7 @@ def read_choices(folder: Path, there: OpenMerge) -> dict[str, Any]:
     try:
         if file.is_symlink() or file.stat().st_size > 64 << 20:
             raise PackageError(CONFLICTS, "", "is a link or too large")
-        value = json.loads(file.read_bytes())
+        value = json.loads(read_plain(file))
     except OSError as error:
         raise PackageError(str(file), "", f"cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
