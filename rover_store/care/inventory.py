@@ -17,6 +17,7 @@ from typing import NamedTuple
 from rover_store.errors import StoreError
 from rover_store.packs import BLOB, COMMIT, KIND_CODE, TAG, TREE
 from rover_store.packs.scan import PackFile
+from rover_store.plain_file import read_plain
 
 _ENTRY = re.compile(rb"([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)
 _HEAD = re.compile(rb"(tree|parent) ([0-9a-f]{40})$", re.MULTILINE)
@@ -73,7 +74,7 @@ def open_repositories(own: Sequence[Path]) -> list[Repository]:
 def alternates(git: Path) -> list[Path]:
     """Repositories that one borrows objects from, directly, where they exist."""
     try:
-        lines = (git / "objects" / "info" / "alternates").read_text("utf-8", "surrogateescape").splitlines()
+        lines = read_plain(git / "objects" / "info" / "alternates").decode("utf-8", "surrogateescape").splitlines()
     except OSError:
         return []
     found = [(git / "objects" / line).resolve().parent for line in lines if line and line[0] != "#"]
@@ -369,7 +370,7 @@ def read_loose(git: Path, object_hex: str) -> tuple[int, bytes]:
     import zlib
 
     try:
-        raw = loose_path(git, object_hex).read_bytes()
+        raw = read_plain(loose_path(git, object_hex))
     except OSError as error:
         raise StoreError(f"loose object {object_hex} cannot be read: {error.strerror}") from None
     whole = zlib.decompressobj()
