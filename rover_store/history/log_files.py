@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from rover_store.objects import Objects
+from rover_store.diffs.diff import Status, files_diff
 
 if TYPE_CHECKING:
     from rover_store.history.log import LogEntry
@@ -16,13 +16,13 @@ class FileChange(NamedTuple):
     """A file that differs from the first parent's. Ids are those of blobs, None where it does not exist."""
 
     path: str
-    status: str  # added, removed, changed
+    status: Status
     old: str | None
     new: str | None
 
 
 def files(store: Store, entry: LogEntry) -> Iterator[FileChange]:
-    """Files that differ, found as they are asked for. A log narrowed to a component lists those of the component.
+    """Files that differ, a package after the other. A log narrowed to a component lists those of the component.
 
     A path begins with the name of the package, or with resources/.
     """
@@ -30,19 +30,6 @@ def files(store: Store, entry: LogEntry) -> Iterator[FileChange]:
     for node, old, new in entry.changes:
         package = node.rpartition("/")[0]
         if node.startswith("resources/") or package not in names:  # a component is listed with its package
-            yield from _differ(store.objects, node, old, new)
-
-
-def _differ(objects: Objects, prefix: str, old: str | None, new: str | None) -> Iterator[FileChange]:
-    sides = [objects.list_tree(tree) if tree else {} for tree in (old, new)]
-    for name in sorted(sides[0].keys() | sides[1].keys()):
-        before, after = (side.get(name) for side in sides)
-        if before == after:
-            continue
-        path = f"{prefix}/{name}"
-        folders = [item.id if item is not None and item.is_folder else None for item in (before, after)]
-        if any(folders):
-            yield from _differ(objects, path, *folders)
-        was, now = (None if item is None or item.is_folder else item.id for item in (before, after))
-        if was or now:
-            yield FileChange(path, "added" if was is None else "removed" if now is None else "changed", was, now)
+            for file in files_diff(store.objects, old, new):
+                if not file.path.endswith("/"):  # a folder without a file in it
+                    yield FileChange(f"{node}/{file.path}", file.status, file.old, file.new)

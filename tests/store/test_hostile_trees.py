@@ -14,6 +14,7 @@ from store_samples import add, edit, folder_item, git, new_store
 from rover.ops.show import show
 from rover_store import trees
 from rover_store.errors import PackageError, RoverError, StoreError
+from rover_store.history.log_files import files
 from rover_store.names import package_path
 from rover_store.store import Store
 from rover_store.trees import TreeItem
@@ -226,6 +227,7 @@ def test_merging_what_is_nested_deeper_than_any_stack(store: Store) -> None:
     assert [c.reason for c in done.conflicts] == ["nested deeper than 190 folders: not merged by content"]
     assert store.merge("other", favour="theirs").status == "merged"
     assert store.package("good").tree == store.package("good", "other").tree
+    assert "good/context/files/deep/" + "d/" * 1500 + "f" in {f.path for e in store.log() for f in files(store, e)}
     assert store.fsck() == []
 
 
