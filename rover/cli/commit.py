@@ -25,10 +25,12 @@ def command(
 
     Example: rover commit my-task -m 'A first task'
     """
+    from rover.ops.undeclared import undeclared
     from rover_store.folders.folder import LARGE, LIMITS, commit_folder
 
+    store = open_store()
     done = commit_folder(
-        open_store(), folder, message, command=command_line(), fresh=fresh, force=force,
+        store, folder, message, command=command_line(), fresh=fresh, force=force,
         limits=LARGE if large else LIMITS,
     )  # fmt: skip
     if as_json:
@@ -42,3 +44,6 @@ def command(
         print(f"{done.package}: nothing changed; still at {done.commit[:12] or 'no commit'}")
     else:
         print(f"{done.package}: committed {done.commit[:12]} ({', '.join(done.changed)})")
+    if "context" in done.changed and (forgotten := undeclared(store, done.package)):
+        more = f" and {len(forgotten) - 3} more" if len(forgotten) > 3 else ""
+        note(f"context.json says nothing of {', '.join(forgotten[:3])}{more}: access, role and meaning are unknown")

@@ -118,3 +118,10 @@ def test_the_author_of_a_call(home: Path, monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.setenv("ROVER_AUTHOR", "Ada")
     assert run(["log"]) == 2
     assert "'Ada' is not of the form 'Name <address>'" in capsys.readouterr().err
+
+
+def test_files_that_no_record_names_are_told(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in "abcd":
+        (home / f"one/context/files/{name}.txt").write_text("new\n")
+    assert run(["commit", "one"]) == 0
+    assert "context.json says nothing of a.txt, b.txt, c.txt and 1 more" in capsys.readouterr().err
