@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from rover_store.commits import check_person
 from rover_store.errors import StoreError, UsageError
+from rover_store.plain_file import read_plain
 
 FOLDER = ".rover"
 FORMAT = 1
@@ -61,7 +62,7 @@ def read(root: Path) -> Config:
 
     file = root / FOLDER / "config.toml"
     try:
-        values = tomllib.loads(file.read_text())
+        values = tomllib.loads(read_plain(file).decode())
     except FileNotFoundError:
         raise StoreError(f"{file}: missing", hint="the store's format is unknown without it") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 from rover_store.errors import NotFound, StoreError, UsageError
+from rover_store.plain_file import open_plain, read_plain
 
 HEADS, TAGS, ROVER = "refs/heads/", "refs/tags/", "refs/rover/"
 #: what was last seen of the branches of other stores
@@ -141,7 +142,7 @@ class Refs:
             now = (state.st_mtime_ns, state.st_size, state.st_ino)
             if now == stamp:
                 return known
-            lines = path.read_text("utf-8", "surrogateescape").splitlines()
+            lines = read_plain(path).decode("utf-8", "surrogateescape").splitlines()
         except FileNotFoundError:
             return {}
         rows = (line.split(" ", 1) for line in lines if line and line[0] not in "#^")
@@ -165,7 +166,7 @@ class Refs:
     def _text(self, name: str) -> str | None:
         path = f"{self.git}/{name}"
         try:
-            with open(path, "rb") as file:
+            with os.fdopen(open_plain(path), "rb") as file:
                 value = file.read(4096).decode("utf-8", "replace").strip()
         except OSError as error:
             if error.errno in _ABSENT:

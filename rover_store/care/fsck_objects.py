@@ -19,6 +19,7 @@ from rover_store.care.problems import Problem
 from rover_store.errors import StoreError
 from rover_store.packs import BLOB, COMMIT, KIND_NAME, TREE
 from rover_store.packs.scan import PackFile, checksum, object_digest
+from rover_store.plain_file import open_plain
 
 #: unfinished files of a writer that may still be alive are left alone for so long
 STALE_S = 3600
@@ -140,7 +141,7 @@ def derived_files(git: Path) -> list[Path]:
 def is_sound_derived(path: Path) -> bool:
     """Whether a derived file ends in its own checksum and names only packs that exist."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_plain(path)
     except OSError:
         return False
     try:
@@ -154,7 +155,7 @@ def is_sound_derived(path: Path) -> bool:
 
 def _gone_packs(path: Path) -> list[str]:
     """Packs that a multi-pack index names and that do not exist."""
-    with open(path, "rb") as file:
+    with os.fdopen(open_plain(path), "rb") as file:
         named = set(re.findall(rb"pack-[0-9a-f]{40}\.idx", file.read(1 << 22)))
     return sorted(name.decode() for name in named if not (path.parent / name.decode()).exists())
 

@@ -12,6 +12,7 @@ from rover_store.care.inventory import Inventory, Repository
 from rover_store.care.problems import Problem
 from rover_store.errors import UsageError
 from rover_store.packs import COMMIT, KIND_NAME
+from rover_store.plain_file import read_plain
 from rover_store.refs import HEADS, check_ref
 
 _ID = re.compile(rb"[0-9a-f]{40}\n?")
@@ -85,7 +86,7 @@ def _content(repository: Repository, name: str, problems: list[Problem]) -> str 
     try:
         if path.is_symlink() and not path.exists():
             raise OSError(0, "a symbolic link to nothing")
-        data = path.read_bytes()
+        data = read_plain(path)
     except OSError as error:
         problems.append(Problem(repository.name, f"{name}: {error.strerror}", "error", "badRefContent", _UNDO))
         return None
@@ -111,7 +112,7 @@ def _loose(git: Path) -> list[str]:
 
 def _packed(repository: Repository) -> tuple[dict[str, str], list[Problem]]:
     try:
-        data = (repository.git / "packed-refs").read_bytes()
+        data = read_plain(repository.git / "packed-refs")
     except FileNotFoundError:
         return {}, []
     except OSError as error:
@@ -142,7 +143,7 @@ def _packed(repository: Repository) -> tuple[dict[str, str], list[Problem]]:
 def _head(repository: Repository, refs: dict[str, str], inventory: Inventory) -> Iterator[Problem]:
     remedy = "rover branch NAME makes one the current one"
     try:
-        data = (repository.git / "HEAD").read_bytes()
+        data = read_plain(repository.git / "HEAD")
     except OSError as error:
         yield Problem(repository.name, f"no HEAD ({error.strerror}); not a git repository", "error", "badHead", remedy)
         return
@@ -183,7 +184,7 @@ def _locks(repository: Repository) -> Iterator[Problem]:
 def _alternates(repository: Repository) -> Iterator[Problem]:
     file = repository.git / "objects" / "info" / "alternates"
     try:
-        lines = file.read_text("utf-8", "surrogateescape").splitlines()
+        lines = read_plain(file).decode("utf-8", "surrogateescape").splitlines()
     except OSError:
         lines = []
     for line in lines:

@@ -23,6 +23,7 @@ from rover_store.care.problems import Problem, Repaired
 from rover_store.errors import StoreError, UsageError
 from rover_store.lock import RepositoryLock
 from rover_store.packs.index import rebuild_index
+from rover_store.plain_file import read_plain
 from rover_store.refs import Refs
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def _alternates(store: Store) -> Iterator[Repaired]:
     if not (git / "objects").is_dir():
         return
     try:
-        lines = file.read_text("utf-8", "surrogateescape").splitlines()
+        lines = read_plain(file).decode("utf-8", "surrogateescape").splitlines()
     except OSError:
         lines = []
     kept = [line for line in lines if line and (line[0] == "#" or (git / "objects" / line).is_dir())]

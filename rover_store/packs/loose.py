@@ -10,6 +10,7 @@ from typing import NamedTuple
 from rover_store.errors import StoreError
 from rover_store.packs.codec import codec
 from rover_store.packs.format import CHUNK, KIND_CODE, WHOLE_LIMIT, TooLarge
+from rover_store.plain_file import open_plain, read_plain
 
 _HEAD = 64
 
@@ -58,7 +59,7 @@ def _measured(first: bytes, rest: Iterator[bytes], size: int) -> Iterator[bytes]
 def _inflate(path: str) -> Iterator[bytes]:
     """Content of a deflated file: a first piece that holds the header, then chunks."""
     inflater = codec().inflater()
-    with open(path, "rb") as file:
+    with os.fdopen(open_plain(path), "rb") as file:
         try:
             yield inflater.decompress(file.read(CHUNK), _HEAD)
             data = inflater.unconsumed_tail
@@ -90,7 +91,7 @@ def alternates(objects: Path, depth: int) -> list[Path]:
 
 def _lines(file: Path) -> list[str]:
     try:
-        lines = os.fsdecode(file.read_bytes()).splitlines()
+        lines = os.fsdecode(read_plain(file)).splitlines()
     except (FileNotFoundError, NotADirectoryError):
         return []
     return [line for line in lines if line and not line.startswith("#") and "\0" not in line]
