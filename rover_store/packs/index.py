@@ -13,6 +13,7 @@ from rover_store.packs import KIND_NAME, OFS_DELTA, REF_DELTA, fsync_folder
 from rover_store.packs.format import read_back, read_header
 from rover_store.packs.scan import WINDOW, Base, Deltas, PackFile, checksum, object_digest
 from rover_store.packs.write import Entries
+from rover_store.plain_file import open_plain
 
 
 def rebuild_index(path: Path, base: Base) -> int:
@@ -47,7 +48,7 @@ class _Plain(PackFile):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.fd = self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.fd = self._fd = open_plain(path)
         self.size = os.fstat(self.fd).st_size
         self.known: dict[bytes, int] = {}
 

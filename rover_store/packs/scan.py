@@ -21,6 +21,7 @@ from rover_store.packs import BLOB, KIND_NAME, OFS_DELTA, REF_DELTA, WHOLE_LIMIT
 from rover_store.packs.codec import codec
 from rover_store.packs.deltas import apply
 from rover_store.packs.format import read_back, read_header
+from rover_store.plain_file import open_plain
 
 WINDOW = 4 << 20
 #: a blob that is larger than this, deflated or not, is hashed in pieces and never held
@@ -67,7 +68,7 @@ class PackFile:
             raise StoreError(f"{self.index.name}: the pack index is cut short")
         self._crcs = 1032 + self.count * 20
         self._offsets = self._crcs + self.count * 4
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._fd = open_plain(path)
         state = os.fstat(self._fd)
         self.size, self.modified = state.st_size, state.st_mtime
         self.index_size = len(self._idx)
@@ -323,7 +324,7 @@ def object_digest(kind: int, data: bytes) -> bytes:
 
 
 def _map(path: Path) -> mmap.mmap:
-    with open(path, "rb") as file:
+    with os.fdopen(open_plain(path), "rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             raise StoreError(f"{path.name}: empty")
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
