@@ -44,7 +44,7 @@ def command(
     print(wrapped(f"in all: {size(found.total)}; the head's files are {size(found.logical)}, {once}", "  "))
     if found.biggest:
         print()
-        big = [(size(b.stored), size(b.size), b.id[:12], b.path or "(not at the head)") for b in found.biggest]
+        big = [(size(b.stored), size(b.size), b.id[:12], b.path or "(evidence or history)") for b in found.biggest]
         print(table(big, ("stored", "size", "blob", "used as"), right=(0, 1)))
 
 
