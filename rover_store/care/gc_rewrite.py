@@ -77,7 +77,7 @@ class _Rewrite:
                 continue  # all of it waits for the end of its grace, in a pack that knows its age
             else:
                 small.append(pack)
-        large = [p for p in whole if p.size >= LARGE_PACK or self._has_deltas(p)]
+        large = [p for p in whole if p.size >= LARGE_PACK or p.has_deltas]
         for pack in large:
             self._written(pack)
         rest = [p for p in whole if p not in large]
@@ -89,9 +89,6 @@ class _Rewrite:
     def _written(self, pack: PackFile) -> None:
         for number in self.inventory.numbers(pack):
             self.marks[number] |= WRITTEN
-
-    def _has_deltas(self, pack: PackFile) -> bool:
-        return any(read_header(pack.read_at(pack.offset(i), 32), 0)[0] not in KIND_NAME for i in range(pack.count))
 
     def _consolidate(self, sources: list[PackFile], loose: list[str]) -> None:
         main = PackWriter(self.folder)
@@ -158,12 +155,13 @@ class _Rewrite:
         self.lock.write(*(f"pack {pack.name}" for pack in gone))
         if gone:
             (self.folder / "multi-pack-index").unlink(missing_ok=True)
-        names = set(os.listdir(self.folder))
+        names, folder = set(os.listdir(self.folder)), str(self.folder)
         for pack in gone:
             # the index first: a pack without one is invisible, and the journal has its name
             for suffix in (".idx", *_SIDE_FILES, ".pack"):
                 if pack.name + suffix in names:
-                    (self.folder / f"{pack.name}{suffix}").unlink(missing_ok=True)
+                    with suppress(FileNotFoundError):
+                        os.unlink(f"{folder}/{pack.name}{suffix}")
         fsync_folder(self.folder)
         self.lock.clear()
 

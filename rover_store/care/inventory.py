@@ -24,6 +24,8 @@ _HEAD = re.compile(rb"(tree|parent) ([0-9a-f]{40})$", re.MULTILINE)
 _OBJECT = re.compile(rb"^object ([0-9a-f]{40})\ntype ([a-z]+)\n")
 #: so many ids are sorted at once, more of them by their first byte
 _FEW = 200_000
+#: a dictionary of so many is worth its ten megabytes
+_QUICK = 50_000
 _LOOSE = re.compile(r"[0-9a-f]{38}")
 #: modes of tree entries that are folders, and of submodules, whose commits lie elsewhere
 _FOLDER, _SUBMODULE = (b"40000", b"040000"), b"160000"
@@ -100,14 +102,14 @@ def _packs(folder: Path) -> tuple[tuple[PackFile, ...], tuple[tuple[Path, str], 
     try:
         for file in sorted(os.listdir(folder)) if folder.is_dir() else ():
             if file.startswith("pack-") and file.endswith(".idx"):
-                path = (folder / file).with_suffix(".pack")
+                path = f"{folder}/{file[:-4]}.pack"
                 try:
                     packs.append(PackFile(path))
                 except StoreError as error:
-                    broken.append((path, error.message))
+                    broken.append((Path(path), error.message))
                 except OSError as error:
                     gone = gone or not (folder / file).exists()
-                    broken.append((path, f"{path.name}: {error.strerror}"))
+                    broken.append((Path(path), f"{file[:-4]}.pack: {error.strerror}"))
     except BaseException:
         for pack in packs:
             pack.close()
@@ -131,7 +133,11 @@ class Inventory:
         #: a bit for each repository that holds the object
         self.places = bytearray(self.count)
         self._wide = 2 if self.count > 1 << 12 else 1
-        self._fan = self._fanout()
+        #: of few objects a dictionary, which is quicker; of many a search in the string, which is small
+        self._known: dict[bytes, int] | None = None
+        if self.count < _QUICK:
+            self._known = {self.ids[at : at + 20]: at // 20 for at in range(0, len(self.ids), 20)}
+        self._fan = self._fanout() if self._known is None else array("Q")
         self._first = array("Q", bytes(8 * self.count))
         self._links = array("I", [0])
         self._expected = bytearray(1)
@@ -141,7 +147,7 @@ class Inventory:
         self.missing: dict[int, Links] = {}
         #: whether a tree was seen that not every file system can hold, or that holds more than files
         self.hostile = False
-        self._numbers: dict[Path, array[int]] = {}
+        self._numbers: dict[PackFile, array[int]] = {}
         for n, repository in enumerate(self.repositories):
             self._place(repository, 1 << min(n, 7))
 
@@ -158,6 +164,8 @@ class Inventory:
 
     def number(self, name: bytes) -> int:
         """Number of an object, -1 if no repository holds it."""
+        if self._known is not None:
+            return self._known.get(name, -1)
         prefix = int.from_bytes(name[: self._wide], "big")
         low, high = self._fan[prefix], self._fan[prefix + 1]
         at = self.ids.find(name, low, high)
@@ -175,9 +183,10 @@ class Inventory:
 
     def numbers(self, pack: PackFile) -> array[int]:
         """Numbers of a pack's objects, in the order of its index."""
-        return self._numbers[pack.path]
+        return self._numbers[pack]
 
     def name(self, number: int) -> str:
+        """Hexadecimal id of an object by its number."""
         return self.ids[20 * number : 20 * number + 20].hex()
 
     def add(self, number: int, kind: int, links: Links) -> None:
@@ -185,7 +194,8 @@ class Inventory:
         self.kinds[number] = kind
         if not links or self._first[number]:
             return
-        numbers = [self.number(name) for name, _ in links]
+        known = self._known
+        numbers = [known.get(n, -1) for n, _ in links] if known is not None else [self.number(n) for n, _ in links]
         expected = bytes([kind for _, kind in links])
         if -1 in numbers:
             self.missing[number] = [link for link, n in zip(links, numbers, strict=True) if n < 0]
@@ -298,12 +308,12 @@ class Inventory:
         places, number = self.places, self.number
         for pack in repository.packs:
             if pack.count == self.count:  # it holds all there is, in the same order
-                self._numbers[pack.path] = array("I", range(self.count))
+                self._numbers[pack] = array("I", range(self.count))
             else:
                 ids = pack.ids()
                 found = [number(ids[at : at + 20]) for at in range(0, len(ids), 20)]
-                self._numbers[pack.path] = array("I", found)
-            for n in self._numbers[pack.path]:
+                self._numbers[pack] = array("I", found)
+            for n in self._numbers[pack]:
                 places[n] |= bit
         for object_hex in repository.loose:
             places[self.of(object_hex)] |= bit
@@ -345,15 +355,17 @@ def links_of(kind: int, data: bytes) -> Links:
 def entries_of(data: bytes) -> Entries | None:
     """Mode, name and id of every entry of a tree, None where it cannot be parsed."""
     found: Entries = _ENTRY.findall(data)
-    whole = sum([len(mode) + len(name) for mode, name, _ in found]) + 22 * len(found) == len(data)
-    return found if whole else None
+    whole = sum(map(len, map(b"".join, found))) + 2 * len(found)  # a space and a zero byte in each
+    return found if whole == len(data) else None
 
 
 def links_of_entries(entries: Entries) -> Links:
+    """Ids that the entries of a tree name, and their kinds; commits of submodules lie elsewhere."""
     return [(name, TREE if mode in _FOLDER else BLOB) for mode, _, name in entries if mode != _SUBMODULE]
 
 
 def loose_path(git: Path, object_hex: str) -> Path:
+    """Where a loose object lies."""
     return git / "objects" / object_hex[:2] / object_hex[2:]
 
 

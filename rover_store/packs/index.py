@@ -47,7 +47,7 @@ class _Plain(PackFile):
     """A pack without an index, as far as following deltas needs it."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self._place, self._whole = str(path), b""
         self.fd = self._fd = open_plain(path)
         self.size = os.fstat(self.fd).st_size
         self.known: dict[bytes, int] = {}

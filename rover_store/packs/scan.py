@@ -20,7 +20,7 @@ from rover_store.errors import StoreError
 from rover_store.packs import BLOB, KIND_NAME, OFS_DELTA, REF_DELTA, WHOLE_LIMIT, object_hash
 from rover_store.packs.codec import codec
 from rover_store.packs.deltas import apply
-from rover_store.packs.format import read_back, read_header
+from rover_store.packs.format import SMALL, read_back, read_header, read_or_map
 from rover_store.plain_file import open_plain
 
 WINDOW = 4 << 20
@@ -53,29 +53,52 @@ class Item(NamedTuple):
 class PackFile:
     """One pack with its index. StoreError where the index cannot be used."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.name = path.stem
-        self.index = path.with_suffix(".idx")
-        self._idx = _map(self.index)
+    def __init__(self, path: str | Path) -> None:
+        self._place = whole = str(path)  # a thousand of them: a Path is made where one is asked for
+        self.name = os.path.basename(whole).removesuffix(".pack")
+        self._idx = read_or_map(whole.removesuffix(".pack") + ".idx")
         if len(self._idx) < 1072 or self._idx[:8] != b"\xfftOc\0\0\0\2":
             raise StoreError(f"{self.index.name}: not a version 2 pack index")
-        self.fanout = (0, *struct.unpack(">256I", self._idx[8:1032]))
+        self.fanout = [0, *struct.unpack(">256I", self._idx[8:1032])]
         self.count = self.fanout[256]
-        if list(self.fanout) != sorted(self.fanout):
+        if self.fanout != sorted(self.fanout):
             raise StoreError(f"{self.index.name}: its table of first bytes is not in order")
         if len(self._idx) < 1032 + self.count * 28 + 40:
             raise StoreError(f"{self.index.name}: the pack index is cut short")
         self._crcs = 1032 + self.count * 20
         self._offsets = self._crcs + self.count * 4
-        self._fd = open_plain(path)
+        self._fd = open_plain(whole)
         state = os.fstat(self._fd)
         self.size, self.modified = state.st_size, state.st_mtime
         self.index_size = len(self._idx)
+        #: whether `items` met a delta
+        self.has_deltas = False
+        #: all of a small pack: one reading serves, and a thousand of them hold no descriptor
+        self._whole = b""
+        if 0 < self.size <= SMALL:
+            self._whole = os.pread(self._fd, self.size, 0)
+            self._close_pack()
+
+    @property
+    def path(self) -> Path:
+        """The pack."""
+        return Path(self._place)
+
+    @property
+    def index(self) -> Path:
+        """Its index."""
+        return self.path.with_suffix(".idx")
 
     def close(self) -> None:
-        os.close(self._fd)
-        self._idx.close()
+        """Let go of both files."""
+        self._close_pack()
+        if isinstance(self._idx, mmap.mmap):
+            self._idx.close()
+
+    def _close_pack(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
     # --- the index ---------------------------------------------------------------------------------------
     def block(self, first: int) -> bytes:
@@ -87,14 +110,17 @@ class PackFile:
         return self._idx[1032 : self._crcs]
 
     def name_at(self, number: int) -> bytes:
+        """Id of an object by its number."""
         at = 1032 + 20 * number
         return self._idx[at : at + 20]
 
     def crc(self, number: int) -> int:
+        """crc32 of a record as the index has it."""
         at = self._crcs + 4 * number
         return int.from_bytes(self._idx[at : at + 4], "big")
 
     def offset(self, number: int) -> int:
+        """Where a record begins."""
         at = self._offsets + 4 * number
         value = int.from_bytes(self._idx[at : at + 4], "big")
         if value & _BIG:
@@ -127,7 +153,7 @@ class PackFile:
     # --- the pack ----------------------------------------------------------------------------------------
     def ground(self) -> Iterator[str]:
         """What is wrong with the two files as files: headers, counts, checksums."""
-        head, tail = os.pread(self._fd, 12, 0), os.pread(self._fd, 20, max(0, self.size - 20))
+        head, tail = self.read_at(0, 12), self.read_at(max(0, self.size - 20), 20)
         if self.size < 32 or head[:4] != b"PACK":
             yield f"{self.path.name}: not a pack, or cut short"
             return
@@ -136,12 +162,15 @@ class PackFile:
             yield f"{self.path.name}: pack version {version} is not supported"
         if count != self.count:
             yield f"{self.path.name}: says it holds {count} objects, its index lists {self.count}"
-        if checksum(self._fd, self.size - 20) != tail:
+        found = hashlib.sha1(usedforsecurity=False)
+        for piece in self.pieces(0, self.size - 20):
+            found.update(piece)
+        if found.digest() != tail:
             yield f"{self.path.name}: checksum differs, a byte was changed"
         body, own = self._idx[-40:-20], self._idx[-20:]
         if body != tail:
             yield f"{self.index.name}: belongs to another pack"
-        fd = os.open(self.index, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_plain(self.index)
         try:
             if checksum(fd, len(self._idx) - 20) != own:
                 yield f"{self.index.name}: checksum differs, a byte was changed"
@@ -167,7 +196,8 @@ class PackFile:
                 yield number, start, stop, None
                 continue
             if start < base or stop > base + len(window):
-                window, base = os.pread(self._fd, max(min(WINDOW, self.size - start), stop - start), start), start
+                base = 0 if self._whole else start
+                window = self._whole or self.read_at(start, max(min(WINDOW, self.size - start), stop - start))
             yield number, start, stop, window[start - base : stop - base]
 
     def items(self, base: Base, *, blobs: bool = True) -> Iterator[Item]:
@@ -182,6 +212,7 @@ class PackFile:
                     raise StoreError("its checksum in the pack index differs")
                 kind, size, at = read_header(self.read_at(start, 32) if record is None else record, 0)
                 if kind in (OFS_DELTA, REF_DELTA):
+                    self.has_deltas = True
                     kind, data = deltas.read(start)
                     content = data if blobs or kind != BLOB else None
                     yield Item(number, start, kind, content, None, "", stop - start, size)
@@ -197,11 +228,12 @@ class PackFile:
                 yield Item(number, start, kind, None, error=getattr(error, "message", "") or str(error) or "unreadable")
 
     def read_at(self, offset: int, size: int) -> bytes:
-        return os.pread(self._fd, size, offset)
+        """Bytes at a place, fewer at the end."""
+        return self._whole[offset : offset + size] if self._whole else os.pread(self._fd, size, offset)
 
     def pieces(self, start: int, stop: int) -> Iterator[bytes]:
         """Bytes of the file between two places, a few megabytes at a time."""
-        while start < stop and (piece := os.pread(self._fd, min(WINDOW, stop - start), start)):
+        while start < stop and (piece := self.read_at(start, min(WINDOW, stop - start))):
             yield piece
             start += len(piece)
 
@@ -321,10 +353,3 @@ def object_digest(kind: int, data: bytes) -> bytes:
     found = object_hash(kind, len(data))
     found.update(data)
     return found.digest()
-
-
-def _map(path: Path) -> mmap.mmap:
-    with os.fdopen(open_plain(path), "rb") as file:
-        if os.fstat(file.fileno()).st_size == 0:
-            raise StoreError(f"{path.name}: empty")
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

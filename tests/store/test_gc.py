@@ -15,9 +15,11 @@ from store_samples import add, edit, git, new_store, package_files
 from rover_store.care.forget import forget_operations, operations_before
 from rover_store.care.fsck import fsck
 from rover_store.care.gc import GRACE, GcReport, gc
+from rover_store.care.inventory import Inventory, open_repositories
 from rover_store.errors import NotFound, StoreError, UsageError
 from rover_store.evidence import Recorded
 from rover_store.packs import TREE, PackWriter
+from rover_store.packs.format import SMALL
 from rover_store.records import Budget, RolloutKey, Trajectory, Verdict
 from rover_store.store import Store
 from rover_store.trees import EMPTY_TREE, FILE, TreeItem, encode_tree
@@ -303,3 +305,32 @@ def test_a_damaged_store_does_not_forget(store: Store) -> None:
     with pytest.raises(StoreError, match="damaged"):
         gc(Store.open(store.root), dry_run=False, grace=0, forget_before=store.clock() + 1)
     assert [op.id for op in store.op_log()] == before
+
+
+def test_objects_are_found_in_a_table_as_in_a_dictionary(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    repositories = open_repositories([store.git])
+    quick = Inventory(repositories)
+    monkeypatch.setattr("rover_store.care.inventory._QUICK", 0)
+    slow = Inventory(repositories)
+    for inventory in (quick, slow):
+        assert inventory.read() == []
+        assert inventory.of("0" * 40) == inventory.of("x") == -1
+    for n in range(slow.count):
+        assert quick.of(slow.name(n)) == slow.of(quick.name(n)) == n
+        assert list(quick.links(n)) == list(slow.links(n))
+    quick.close()
+    store.put_files({"a/b": b"nobody needs this" * 50})
+    assert gone(collect(store)) == 3
+
+
+def test_many_small_packs_hold_no_descriptor(store: Store) -> None:
+    for n in range(30):
+        store.put_files({"a": b"%d" % n, "large": os.urandom(20_000) if n < 3 else b""})
+    before = len(os.listdir("/proc/self/fd"))
+    (repository,) = open_repositories([store.git])
+    assert len(repository.packs) > 25
+    assert len(os.listdir("/proc/self/fd")) - before == sum(p.size > SMALL for p in repository.packs) == 3
+    assert all([*pack.ground()] == [] for pack in repository.packs)
+    repository.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+    collect(store)
