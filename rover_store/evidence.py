@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from rover_store.commits import AUTHOR, encode_commit, parse_commit
 from rover_store.errors import NotFound, StoreError
 from rover_store.ids import digest
+from rover_store.layout import fanned
 from rover_store.lock import RepositoryLock
-from rover_store.names import blob_id
+from rover_store.names import blob_id, rollout_path
 from rover_store.objects import Objects
 from rover_store.packs import BLOB, COMMIT, TREE, PackWriter
 from rover_store.publish import publish
@@ -81,12 +82,12 @@ class Evidence:
     # --- reading -----------------------------------------------------------------------------------------
     def get_rollout(self, rollout: str) -> Trajectory | None:
         """The rollout of an id, None if there is none."""
-        item = self._find(f"{_folder(rollout)}/trajectory.json")
+        item = self._find(f"{rollout_path(rollout)}/trajectory.json")
         return None if item is None else Trajectory.load(self.objects.read(item.id), f"rollout {rollout[:12]}")
 
     def get_verdict(self, rollout: str, verifier: str) -> Verdict | None:
         """The verdict of one verifier version on one rollout, None if there is none."""
-        item = self._find(f"{_folder(rollout)}/verdicts/{verifier}.json")
+        item = self._find(f"{rollout_path(rollout)}/verdicts/{verifier}.json")
         return None if item is None else Verdict.load(self.objects.read(item.id), f"verdict {rollout[:12]}")
 
     def tree(self, tree: str) -> dict[str, TreeItem]:
@@ -103,12 +104,9 @@ class Evidence:
 
     def ids(self) -> Iterator[str]:
         """Ids of all rollouts, sorted."""
-        root = self._find("rollouts")
-        levels = [self.objects.list_tree(root.id)] if root else []
-        for _ in range(3):
-            levels = [self.objects.list_tree(item.id) for level in levels for _, item in sorted(level.items())]
-        for level in levels:
-            yield from sorted(level)
+        root = self.root()
+        for _, rollout, _ in fanned(self.objects, root, "rollouts") if root else ():
+            yield rollout
 
     def iter_rollouts(
         self, package: str | None = None, *, context: str | None = None, task: str | None = None,
@@ -180,7 +178,7 @@ class _Batch:
 
     def rollout(self, entry: Recorded) -> None:
         rollout = rollout_id(entry.trajectory)
-        folder = _folder(rollout)
+        folder = rollout_path(rollout)
         if self._has(folder):
             stub = self._stub(folder)
             if stub is None:
@@ -217,7 +215,7 @@ class _Batch:
                 self._known.add(item.id)
 
     def verdict(self, verdict: Verdict) -> None:
-        folder = _folder(verdict.rollout)
+        folder = rollout_path(verdict.rollout)
         if not self._has(folder) and f"{folder}/trajectory.json" not in self._edits:
             raise NotFound("rollout", verdict.rollout)
         path = f"{folder}/verdicts/{verdict.verifier}.json"
@@ -255,7 +253,3 @@ class _Batch:
 
     def _level(self, tree: str) -> Level:
         return parse_tree(self.writer.get(tree)[1]) if tree in self.writer else self._objects.list_tree(tree)
-
-
-def _folder(rollout: str) -> str:
-    return f"rollouts/{rollout[0]}/{rollout[1]}/{rollout[2]}/{rollout}"

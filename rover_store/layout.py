@@ -58,10 +58,13 @@ def is_owned(path: str) -> bool:
 
 def package_places(objects: Objects, root: str) -> Iterator[tuple[str, str, str]]:
     """Path, name and tree of every package, wherever below `packages` it lies."""
-    top = objects.list_tree(root).get("packages")
-    levels: list[tuple[str, Level]] = []
-    if top is not None and top.is_folder:
-        levels = [("packages", objects.list_tree(top.id))]
+    return fanned(objects, root, "packages")
+
+
+def fanned(objects: Trees, root: str, top: str) -> Iterator[tuple[str, str, str]]:
+    """Path, name and tree of every folder that lies three folders below the one at the top of a tree."""
+    item = objects.list_tree(root).get(top)
+    levels = [(top, objects.list_tree(item.id))] if item is not None and item.is_folder else []
     for _ in range(3):
         levels = [
             (f"{path}/{n}", objects.list_tree(item.id))

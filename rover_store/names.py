@@ -38,3 +38,8 @@ def package_path(name: str) -> str:
     """Where a package lies in the tree of a revision: packages/a/3/f/NAME, a3f from sha256(name)."""
     h = hashlib.sha256(name.encode()).hexdigest()
     return f"packages/{h[0]}/{h[1]}/{h[2]}/{name}"
+
+
+def rollout_path(rollout: str) -> str:
+    """Where a rollout lies in the tree of the evidence: rollouts/a/3/f/ID, a3f its first digits."""
+    return f"rollouts/{rollout[0]}/{rollout[1]}/{rollout[2]}/{rollout}"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rover_store.care.inventory import Inventory
 from rover_store.care.problems import Problem
 from rover_store.errors import PackageError, StoreError
-from rover_store.names import digest
+from rover_store.layout import fanned
+from rover_store.names import digest, rollout_path
 from rover_store.packs import COMMIT, TREE
 from rover_store.trees import EMPTY_TREE, Level
 
@@ -25,10 +26,11 @@ def check_evidence(store: Store, inventory: Inventory, *, quick: bool) -> Iterat
     """Problems of rollouts and verdicts. `quick` looks at the places and trees alone, not into the records."""
     evidence = store.evidence
     unknown: dict[tuple[str, str], int] = {}
-    for path, rollout, level in _rollouts(evidence):
-        where = f"rollout {rollout[:12]}"
-        if path != f"{rollout[0]}/{rollout[1]}/{rollout[2]}" or len(rollout) != 64:
-            yield Problem(where, f"lies in rollouts/{path}", kind="wrongPlace")
+    root = evidence.root()
+    for path, rollout, tree in fanned(evidence.objects, root, "rollouts") if root else ():
+        where, level = f"rollout {rollout[:12]}", evidence.objects.list_tree(tree)
+        if len(rollout) != 64 or path != rollout_path(rollout):
+            yield Problem(where, f"lies in {path.rpartition('/')[0]}", kind="wrongPlace")
         if "trajectory.json" not in level:
             yield Problem(where, "holds no trajectory.json", kind="missingFile", remedy="rover prune")
             continue
@@ -37,23 +39,6 @@ def check_evidence(store: Store, inventory: Inventory, *, quick: bool) -> Iterat
     for (kind, version), count in sorted(unknown.items()):
         what = f"{kind} {version} of {count} records of evidence is in no commit and no object"
         yield Problem("evidence.git", what, "warning", "unknownVersion", _PRUNE)
-
-
-def _rollouts(evidence: Evidence) -> Iterator[tuple[str, str, Level]]:
-    objects, root = evidence.objects, evidence.root()
-    top = objects.list_tree(root).get("rollouts") if root else None
-    levels = [("", objects.list_tree(top.id))] if top is not None and top.is_folder else []
-    for _ in range(3):
-        levels = [
-            (f"{path}/{n}".lstrip("/"), objects.list_tree(item.id))
-            for path, level in levels
-            for n, item in level.items()
-            if item.is_folder
-        ]
-    for path, level in levels:
-        for name, item in level.items():
-            if item.is_folder:
-                yield path, name, objects.list_tree(item.id)
 
 
 def _rollout(

@@ -11,6 +11,7 @@ from rover_store.care.problems import Problem
 from rover_store.errors import StoreError
 from rover_store.index import build as index_build
 from rover_store.index.rows import edges_of
+from rover_store.names import rollout_path
 
 if TYPE_CHECKING:
     from rover_store.store import Store
@@ -85,7 +86,7 @@ def _indexed(store: Store, sql: str) -> _Sum:
 
 def _has_record(store: Store, rollout: str) -> bool:
     root = store.evidence.root()
-    place = f"rollouts/{rollout[0]}/{rollout[1]}/{rollout[2]}/{rollout}/trajectory.json"
+    place = f"{rollout_path(rollout)}/trajectory.json"
     return root is None or store.evidence.objects.subtree(root, place) is not None
 
 

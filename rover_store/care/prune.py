@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from rover_store.care.inventory import Inventory, open_repositories, store_repositories
 from rover_store.commits import AUTHOR, Commit, encode_commit, parse_commit
 from rover_store.errors import UsageError
+from rover_store.layout import fanned
 from rover_store.lock import RepositoryLock
+from rover_store.names import rollout_path
 from rover_store.packs import BLOB, COMMIT, PackWriter
 from rover_store.publish import publish
 from rover_store.refs import EVIDENCE
@@ -109,16 +111,7 @@ def _recorded_before(evidence: Evidence, time: int) -> set[str]:
 
 def _folders(evidence: Evidence, root: str) -> dict[str, str]:
     """Rollout -> tree of its folder."""
-    objects = evidence.objects
-    top = objects.list_tree(root).get("rollouts")
-    levels = [objects.list_tree(top.id)] if top is not None else []
-    for _ in range(3):
-        levels = [objects.list_tree(item.id) for level in levels for item in level.values() if item.is_folder]
-    return {name: item.id for level in levels for name, item in level.items()}
-
-
-def _place(rollout: str) -> str:
-    return f"rollouts/{rollout[0]}/{rollout[1]}/{rollout[2]}/{rollout}"
+    return {name: tree for _, name, tree in fanned(evidence.objects, root, "rollouts")}
 
 
 def _parts(evidence: Evidence, found: dict[str, Trajectory]) -> tuple[PrunedPart, ...]:
@@ -126,7 +119,7 @@ def _parts(evidence: Evidence, found: dict[str, Trajectory]) -> tuple[PrunedPart
     root = evidence.root()
     for rollout, trajectory in found.items():
         row = sums.setdefault((trajectory.package, trajectory.key.policy), [0, 0, 0])
-        item = evidence.objects.subtree(root, f"{_place(rollout)}/verdicts") if root else None
+        item = evidence.objects.subtree(root, f"{rollout_path(rollout)}/verdicts") if root else None
         verdicts = len(evidence.objects.list_tree(item.id)) if item is not None else 0
         for i, more in enumerate((1, len(trajectory.turns), verdicts)):
             row[i] += more
@@ -150,7 +143,7 @@ def _write(
             there = _folders(evidence, commit.tree)
             edits: dict[str, TreeItem | None] = {}
             for rollout in stubs.keys() & there.keys():
-                place = _place(rollout)
+                place = rollout_path(rollout)
                 edits |= {f"{place}/start": None, f"{place}/turns": None}
                 edits[f"{place}/trajectory.json"] = TreeItem(FILE, stubs[rollout])
             tree = edit_tree(commit.tree, edits, level, writer.add) if edits else commit.tree

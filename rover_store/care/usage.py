@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from rover_store import layout
 from rover_store.care.inventory import Inventory, open_repositories, store_repositories
 from rover_store.graph_at import edges
+from rover_store.names import rollout_path
 from rover_store.packs import BLOB
 
 if TYPE_CHECKING:
@@ -116,8 +117,7 @@ def _rollouts(store: Store) -> Iterator[tuple[tuple[str, str], str, tuple[int, i
     rows = store.index.ask(lambda db: db.execute(sql).fetchall())
     root = evidence.root()
     for rollout, package, policy, turns, verdicts in rows:
-        place = f"rollouts/{rollout[0]}/{rollout[1]}/{rollout[2]}/{rollout}"
-        item = evidence.objects.subtree(root, place) if root else None
+        item = evidence.objects.subtree(root, rollout_path(rollout)) if root else None
         if item is not None:
             pruned = "start" not in evidence.objects.list_tree(item.id)
             yield (package, policy), item.id, (1, int(pruned), turns, verdicts)

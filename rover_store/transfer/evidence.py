@@ -7,13 +7,14 @@ refs/rover/evidence of the remote repository. Sealed audits go from store to sto
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rover_store.commits import AUTHOR, encode_commit, parse_commit
 from rover_store.errors import UsageError
+from rover_store.layout import fanned
 from rover_store.lock import RepositoryLock
 from rover_store.objects import Objects
 from rover_store.packs import COMMIT, TREE, PackWriter
@@ -98,9 +99,9 @@ def _absorb_part(store: Store, source: Objects, theirs: str, globs: tuple[str, .
     """The rollouts of some packages, as a commit of this store's own."""
     evidence = store.evidence
     wanted = {
-        path: item
-        for path, item in _rollouts(source, _tree(source, theirs))
-        if any(fnmatchcase(_package(source, item.id), pattern) for pattern in globs)
+        path: TreeItem(FOLDER, tree)
+        for path, _, tree in fanned(source, _tree(source, theirs), "rollouts")
+        if any(fnmatchcase(_package(source, tree), pattern) for pattern in globs)
     }
     if not wanted:
         return 0
@@ -126,21 +127,6 @@ def _absorb_part(store: Store, source: Objects, theirs: str, globs: tuple[str, .
             writer.abort()
     store.after_write()
     return count
-
-
-def _rollouts(source: Objects, root: str) -> Iterator[tuple[str, TreeItem]]:
-    """Path and tree of every rollout."""
-    level = [("rollouts", source.list_tree(root).get("rollouts"))]
-    for _ in range(4):
-        level = [
-            (f"{path}/{name}", inner)
-            for path, item in level
-            if item is not None and item.is_folder
-            for name, inner in source.list_tree(item.id).items()
-        ]
-    for path, item in level:
-        if item is not None and item.is_folder:
-            yield path, item
 
 
 def _package(source: Objects, rollout: str) -> str:

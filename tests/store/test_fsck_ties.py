@@ -11,7 +11,7 @@ from store_samples import add, edit, new_store
 from rover_store.care.fsck import fsck
 from rover_store.commits import AUTHOR, encode_commit
 from rover_store.evidence import Recorded
-from rover_store.names import blob_id
+from rover_store.names import blob_id, rollout_path
 from rover_store.packs import BLOB, COMMIT, Pack, PackWriter
 from rover_store.records import Budget, RolloutKey, SealedAudit, Trajectory, Turn, Verdict
 from rover_store.refs import EVIDENCE
@@ -134,10 +134,6 @@ def rewrite(store: Store, edits: dict[str, TreeItem | None], blobs: tuple[bytes,
     (evidence.git / EVIDENCE).write_text(commit + "\n")
 
 
-def place(rollout: str) -> str:
-    return f"rollouts/{rollout[0]}/{rollout[1]}/{rollout[2]}/{rollout}"
-
-
 def test_evidence_of_versions_that_do_not_exist(store: Store) -> None:
     store.evidence.put([recorded(store, "a" * 40)])
     (rollout,) = store.evidence.ids()
@@ -152,9 +148,9 @@ def test_evidence_that_was_changed_by_hand(store: Store) -> None:
     store.evidence.put([recorded(store)])
     (rollout,) = store.evidence.ids()
     assert kinds(store) == {}
-    rewrite(store, {f"{place(rollout)}/turns": None})
+    rewrite(store, {f"{rollout_path(rollout)}/turns": None})
     assert kinds(store) == {"missingTurnTree": "error"}
-    rewrite(store, {f"{place(rollout)}/trajectory.json": None})
+    rewrite(store, {f"{rollout_path(rollout)}/trajectory.json": None})
     assert kinds(store) == {"missingFile": "error"}
 
 
@@ -162,12 +158,12 @@ def test_a_rollout_under_another_id_and_a_verdict_of_another_rollout(store: Stor
     store.evidence.put([recorded(store)])
     (rollout,) = store.evidence.ids()
     other = "f" * 64
-    folder = store.evidence.objects.subtree(store.evidence.root() or "", place(rollout))
+    folder = store.evidence.objects.subtree(store.evidence.root() or "", rollout_path(rollout))
     assert folder is not None
     verifier = store.package("one").components["verifier"]
     verdict = Verdict(rollout=other, verifier=verifier, outcome="passed", score=1.0).dump()
-    odd = {place(other): TreeItem(FOLDER, folder.id),
-           f"{place(rollout)}/verdicts/{verifier}.json": TreeItem(FILE, blob_id(verdict))}  # fmt: skip
+    odd = {rollout_path(other): TreeItem(FOLDER, folder.id),
+           f"{rollout_path(rollout)}/verdicts/{verifier}.json": TreeItem(FILE, blob_id(verdict))}  # fmt: skip
     rewrite(store, odd, (verdict,))
     assert kinds(store) == {"wrongRolloutId": "error", "wrongVerdict": "error"}
 

@@ -8,6 +8,7 @@ from store_samples import add, git, new_store
 from test_evidence import _recorded, _verdict
 
 from rover_store.evidence import rollout_id
+from rover_store.names import rollout_path
 from rover_store.refs import EVIDENCE
 from rover_store.store import Store
 from rover_store.transfer import remotes
@@ -108,7 +109,7 @@ def test_what_was_pruned_does_not_come_back(tmp_path: Path) -> None:
     rollout = rollout_id(_recorded(1, "one", b"out 1").trajectory)
     root = copy.evidence.root()
     assert root is not None
-    item = copy.evidence.objects.subtree(root, f"rollouts/{rollout[0]}/{rollout[1]}/{rollout[2]}/{rollout}")
+    item = copy.evidence.objects.subtree(root, rollout_path(rollout))
     assert item is not None
     assert sorted(copy.evidence.objects.list_tree(item.id)) == ["trajectory.json", "verdicts"]
     assert copy.fsck() == []
