@@ -30,9 +30,10 @@ OUTSIDE = "(another git)"
 DAMAGED = "(damaged)"
 View = Mapping[str, str]
 _COUNTED = re.compile(r"@(?:~([0-9]{1,9}))?")
-#: what no operation restores: other chains, and what is only known of elsewhere
 #: what the view holds; where the branches of remotes are is not for going back, `undo` alone moves them
-_COVERED, _ELSEWHERE = (HEADS, TAGS, ROVER), (OPS, SEALED, EVIDENCE)
+_COVERED = (HEADS, TAGS, ROVER)
+#: chains of their own, which no operation restores
+_ELSEWHERE = (OPS, SEALED, EVIDENCE)
 _known: WeakKeyDictionary[Store, tuple[str, View]] = WeakKeyDictionary()
 
 
@@ -148,17 +149,18 @@ def find(store: Store, operation: str | None) -> Operation:
 
     None and `@` name the newest, `@~N` the one N before it.
     """
-    counted = _COUNTED.fullmatch("@" if operation is None else operation)
+    wanted = "@" if operation is None else operation
+    counted = _COUNTED.fullmatch(wanted)
     if counted is not None:
         back = next(islice(operations(store), int(counted[1] or 0), None), None)
         if back is None:
             raise UsageError("nothing to undo" if operation is None else f"no operation {operation}")
         return back
-    found = [op for op in operations(store) if op.id.startswith(operation)] if operation else []
+    found = [op for op in operations(store) if op.id.startswith(wanted)] if wanted else []
     if not found:
-        raise UsageError(f"no operation {operation}", hint="`rover op log` lists them")
+        raise UsageError(f"no operation {wanted}", hint="`rover op log` lists them")
     if len(found) > 1:
-        raise Ambiguous(operation, tuple(op.id for op in found))
+        raise Ambiguous(wanted, tuple(op.id for op in found))
     return found[0]
 
 
