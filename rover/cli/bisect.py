@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from rover.cli.output import Json, counted, note, print_json, utc
+from rover.cli.output import Json, counted, note, print_json, say, utc
 from rover.cli.stores import open_store
 
 
@@ -31,7 +31,7 @@ def command(
     if as_json:
         print_json(found._asdict())
         return
-    print(f"first bad commit {found.commit}")
-    print(f"  {utc(found.time)}  {found.author.partition(' <')[0]}  {found.subject}")
+    say(f"first bad commit {found.commit}")
+    say(f"  {utc(found.time)}  {found.author.partition(' <')[0]}  {found.subject}")
     if found.skipped:
-        print(f"  or one of the {len(found.skipped)} before it that could not be tested")
+        say(f"  or one of the {len(found.skipped)} before it that could not be tested")

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from rover.cli.output import Json, Rev, print_jsonl, table, utc
+from rover.cli.output import Json, Rev, print_jsonl, say, table, utc
 from rover.cli.stores import open_store
 
 
@@ -36,7 +36,7 @@ def command(
         if several and row.file != file:
             _print(shown)
             shown, file = [], row.file
-            print(f"{row.file}")
+            say(row.file)
         author = row.author.partition(" <")[0]
         shown.append((row.commit[:10], utc(row.time, "%Y-%m-%d"), author, row.field, _value(row.value)))
     _print(shown, last=True)

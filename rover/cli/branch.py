@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import typer
 
-from rover.cli.output import Json, print_json, table
+from rover.cli.output import Json, print_json, say, table
 from rover.cli.stores import command_line, open_store
 from rover_store.errors import UsageError
 
@@ -44,4 +44,4 @@ def command(
         done, verb = refs.switch(store, name, command_line()), "now on"
     else:
         done, verb = refs.make_branch(store, name, rev, command_line()), "made"
-    print_json({"action": verb, **asdict(done)}) if as_json else print(f"{verb} {done.name} ({done.commit[:12]})")
+    print_json({"action": verb, **asdict(done)}) if as_json else say(f"{verb} {done.name} ({done.commit[:12]})")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rover.cli.output import Json, Sandbox, Seed, Workers, counted, note, print_json, progress, table
+from rover.cli.output import Json, Sandbox, Seed, Workers, counted, note, print_json, progress, say, table
 from rover.cli.stores import command_line, open_store
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _print(report: BuildReport, as_json: bool) -> None:
         print()
         print(table([(n, s, r) for (s, r), n in sorted(reasons.items())], ("dropped", "stage", "reason"), right=(0,)))
     if report.commit:
-        print(f"\ncommitted {report.commit[:12]}: {counted(good, 'package')} from {report.workspace}")
+        say(f"\ncommitted {report.commit[:12]}: {counted(good, 'package')} from {report.workspace}")
     else:
         print("\nnothing was admitted; nothing is committed")
     note(f"{report.rollouts_run} rollouts run, {report.rollouts_reused} reused")

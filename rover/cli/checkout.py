@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from rover.cli.output import Json, Rev, print_json
+from rover.cli.output import Json, Rev, print_json, say
 from rover.cli.stores import open_store
 
 
@@ -28,4 +28,4 @@ def command(
     if as_json:
         print_json({"package": entry.name, "tree": entry.tree, "folder": str(target)})
     else:
-        print(f"wrote {entry.name} ({entry.tree[:12]}) to {target}")
+        say(f"wrote {entry.name} ({entry.tree[:12]}) to {target}")

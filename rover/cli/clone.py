@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from rover.cli.output import Json, counted, note, now, print_json
+from rover.cli.output import Json, counted, note, now, print_json, say
 from rover.cli.stores import command_line
 
 
@@ -39,6 +39,6 @@ def command(
         print_json({**done._asdict(), "root": str(done.root), "fetched": fetched})
         return
     at = f"{done.branch} at {done.commit[:12]}" if done.commit else "empty"
-    print(f"cloned {done.fetched.url} to {done.root}: {at}, {counted(done.packages, 'package')}")
+    say(f"cloned {done.fetched.url} to {done.root}: {at}, {counted(done.packages, 'package')}")
     for line in notes(done.fetched):
         note(line)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from rover.cli.output import Json, note, print_json
+from rover.cli.output import Json, note, print_json, say
 from rover.cli.stores import command_line, open_store
 
 
@@ -41,9 +41,9 @@ def command(
     if done.merged:
         note(f"merged: the store has newer {' and '.join(done.merged)}; `rover checkout` renews the folder")
     if not done.changed:
-        print(f"{done.package}: nothing changed; still at {done.commit[:12] or 'no commit'}")
+        say(f"{done.package}: nothing changed; still at {done.commit[:12] or 'no commit'}")
     else:
-        print(f"{done.package}: committed {done.commit[:12]} ({', '.join(done.changed)})")
+        say(f"{done.package}: committed {done.commit[:12]} ({', '.join(done.changed)})")
     if "context" in done.changed and (forgotten := undeclared(store, done.package)):
         more = f" and {len(forgotten) - 3} more" if len(forgotten) > 3 else ""
         note(f"context.json says nothing of {', '.join(forgotten[:3])}{more}: access, role and meaning are unknown")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rover.cli.output import Json, Rev, Sandbox, Seed, Workers, note, print_json, progress, table, width
+from rover.cli.output import Json, Rev, Sandbox, Seed, Workers, note, print_json, progress, say, table, width
 from rover.cli.stores import open_store
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def command(
 
 
 def _print(found: Diagnosis, explain: bool) -> None:
-    print(f"{found.package}: {found.verdict}")
+    say(f"{found.package}: {found.verdict}")
     print(textwrap.fill(found.summary, width(), break_long_words=False))
     shown = [f for f in found.findings if explain or f.status == "confirmed"]
     if shown:
@@ -67,11 +67,11 @@ def _print(found: Diagnosis, explain: bool) -> None:
         print(table([_row(f) for f in shown], ("finding", "in", "probe", "what")))
     if explain:
         for finding in shown:
-            print(f"\n{finding.kind} ({finding.status}), suspects {', '.join(finding.components)}")
+            say(f"\n{finding.kind} ({finding.status}), suspects {', '.join(finding.components)}")
             print(textwrap.indent(textwrap.fill(finding.message, width() - 2, break_long_words=False), "  "))
             for item in finding.evidence:
-                print(f"  evidence  {item}")
-    print(f"\nnext: {_next(found)}")
+                say(f"  evidence  {item}")
+    say(f"\nnext: {_next(found)}")
 
 
 def _row(finding: Finding) -> tuple[str, str, str, str]:

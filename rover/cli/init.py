@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from rover.cli.output import Json, now, print_json
+from rover.cli.output import Json, now, print_json, say
 
 
 def command(
@@ -23,5 +23,5 @@ def command(
     if as_json:
         print_json({"store": str(store.folder)})
     else:
-        print(f"made {store.folder}")
+        say(f"made {store.folder}")
         print("next: `rover build --from FOLDER --count 10 --seed 1`, or `rover new DIR` to write one by hand")

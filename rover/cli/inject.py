@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from rover.cli.output import Json, Seed, note, print_json, wrapped
+from rover.cli.output import Json, Seed, note, print_json, say, wrapped
 from rover.cli.stores import command_line, open_store
 
 
@@ -56,4 +56,4 @@ def command(
     if dry_run:
         note("dry run: nothing was changed")
     else:
-        print(f"commit {done.commit[:12]}; next: rover diagnose {package}")
+        say(f"commit {done.commit[:12]}; next: rover diagnose {package}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rover.cli.output import Json, counted, note, now, print_json, table
+from rover.cli.output import Json, counted, note, now, print_json, say, table
 from rover.cli.stores import command_line, open_store
 from rover_store.errors import UsageError
 
@@ -157,7 +157,7 @@ def _resolve(store: Store, target: str, branch: str | None, as_json: bool) -> No
     if as_json:
         print_json({"folder": target, "conflicts": len(there.record.conflicts), "into": there.record.into})
         return
-    print(f"wrote {counted(len(there.record.conflicts), 'conflict')} to {target}")
+    say(f"wrote {counted(len(there.record.conflicts), 'conflict')} to {target}")
     note(f"edit the files and {target}/conflicts.json, then: rover merge --continue {target}")
 
 
@@ -171,7 +171,7 @@ def _list(store: Store, branch: str | None, as_json: bool) -> None:
     if not found:
         note("no merge is open")
     for there in found:
-        print(f"{there.record.other} into {there.record.into} ({there.record.theirs[:12]})")
+        say(f"{there.record.other} into {there.record.into} ({there.record.theirs[:12]})")
         print(table([_row(c) for c in there.record.conflicts], ("", "ours", "theirs", "why", "where")))
 
 
@@ -180,6 +180,6 @@ def _chosen(there: OpenMerge, count: int, side: str, as_json: bool) -> None:
     if as_json:
         print_json({"settled": count, "side": side, "left": left})
         return
-    print(f"{counted(count, 'conflict')} settled for {side}; {left} left")
+    say(f"{counted(count, 'conflict')} settled for {side}; {left} left")
     if not left:
         note("finish with: rover merge --continue")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from rover.cli.output import Json, print_json
+from rover.cli.output import Json, print_json, say
 
 
 def command(
@@ -24,5 +24,5 @@ def command(
     if as_json:
         print_json({"folder": str(made.folder), "name": made.name, "files": made.files})
         return
-    print(f"wrote {len(made.files)} files to {made.folder}; begin with {made.folder / 'README.md'}")
-    print(f"next: `rover commit {made.folder}`, then `rover check {made.name}`")
+    say(f"wrote {len(made.files)} files to {made.folder}; begin with {made.folder / 'README.md'}")
+    say(f"next: `rover commit {made.folder}`, then `rover check {made.name}`")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rover.cli.output import Json, note, print_json, table, utc
+from rover.cli.output import Json, note, print_json, say, table, utc
 from rover.cli.stores import open_store
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ def show(
     if as_json:
         print_json(_json(found))
         return
-    print(f"operation {found.id}\ntime      {utc(found.time)}\ncommand   {found.summary}")
+    say(f"operation {found.id}\ntime      {utc(found.time)}\ncommand   {found.summary}")
     for ref, old, new in found.moves:
-        print(f"\n{ref}\n  from    {old or '(nothing)'}\n  to      {new or '(nothing)'}")
+        say(f"\n{ref}\n  from    {old or '(nothing)'}\n  to      {new or '(nothing)'}")
 
 
 @app.command("restore")
@@ -93,11 +93,11 @@ def restore(
         print_json({"restored": done.id, "command": done.command, "moves": [m._asdict() for m in moves]})
         return
     if not moves:
-        print(f"all is as it was after: {done.summary}")
+        say(f"all is as it was after: {done.summary}")
         return
-    print(f"as it was after: {done.summary}")
+    say(f"as it was after: {done.summary}")
     for move in moves:
-        print(f"  {moved(move.ref, move.new)}")
+        say(f"  {moved(move.ref, move.new)}")
     note("`rover undo` takes this back")
 
 
@@ -124,7 +124,9 @@ def _json(operation: Operation) -> dict[str, Any]:
 
 
 def _move(ref: str, old: str | None, new: str | None) -> str:
-    name = ref.removeprefix("refs/heads/").removeprefix("refs/tags/").removeprefix("refs/remotes/").removeprefix("refs/rover/")
+    name = ref
+    for folder in ("heads", "tags", "remotes", "rover"):
+        name = name.removeprefix(f"refs/{folder}/")
     if old is None:
         return f"+{name}"
     return f"-{name}" if new is None else name

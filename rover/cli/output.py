@@ -56,6 +56,11 @@ def _escape(letter: str) -> str:
     return letter.encode("unicode_escape").decode("ascii")
 
 
+def say(text: str) -> None:
+    """Lines of text on stdout, safe on a terminal."""
+    print(plain(text, keep="\n"))
+
+
 def counted(number: int, noun: str) -> str:
     """`1 package`, `2 packages`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from rover.cli.output import Json, note, now, print_json
+from rover.cli.output import Json, note, now, print_json, say
 from rover.cli.stores import command_line, open_store
 
 
@@ -40,7 +40,7 @@ def command(
             "merged": plain_result(merged) if merged is not None else None,
         })  # fmt: skip
     else:
-        print(f"fetched {fetched.url}" if fetched.updates else f"nothing new at {fetched.url}")
+        say(f"fetched {fetched.url}" if fetched.updates else f"nothing new at {fetched.url}")
         for line in moved(fetched.updates):
             print(line)
         for line in notes(fetched):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from rover.cli.output import Json, note, print_json
+from rover.cli.output import Json, note, print_json, say
 from rover.cli.stores import command_line, open_store
 
 
@@ -31,7 +31,7 @@ def command(
     if as_json:
         print_json({**done._asdict(), "updates": [u._asdict() for u in done.updates]})
         return
-    print(f"pushed to {done.url}" if done.pushed else f"{done.url} has everything already")
+    say(f"pushed to {done.url}" if done.pushed else f"{done.url} has everything already")
     for line in moved(done.updates):
         print(line)
     for line in notes(done):

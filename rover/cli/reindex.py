@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from rover.cli.output import Json, counted, note, print_json
+from rover.cli.output import Json, counted, note, print_json, say
 from rover.cli.stores import IN_MEMORY, open_store
 
 
@@ -34,6 +34,6 @@ def command(
         print_json(said)
         return
     if "packages" in said:
-        print(f"indexed {counted(int(str(said['packages'])), 'package')}")
+        say(f"indexed {counted(int(str(said['packages'])), 'package')}")
     if "database" in said:
-        print(f"{found.database} shows {counted(found.rows['history'], 'commit')}")
+        say(f"{found.database} shows {counted(found.rows['history'], 'commit')}")

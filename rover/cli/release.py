@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rover.cli.output import Json, counted, note, plain, print_json, table, utc
+from rover.cli.output import Json, counted, note, plain, print_json, say, table, utc
 from rover.cli.stores import command_line, open_store
 from rover_store.errors import UsageError
 
@@ -62,14 +62,14 @@ def _make(
     if as_json:
         print_json({**made._asdict(), "contents": said})
         return
-    print(f"released {tag} ({made.commit[:12]}), signed off by {plain(made.signed_off_by)}")
-    print(f"{counted(said['packages'], 'package')}, {counted(said['resources'], 'resource')}")
+    say(f"released {tag} ({made.commit[:12]}), signed off by {plain(made.signed_off_by)}")
+    say(f"{counted(said['packages'], 'package')}, {counted(said['resources'], 'resource')}")
     rows = [("family", name, n) for name, n in said.get("families", {}).items()]
     rows += [("licence", name, n) for name, n in said.get("licenses", {}).items()]
     rows += [("licence", "unknown", said["unlicensed"])] if said.get("unlicensed") else []
     rows += [("allowed", name, n) for name, n in said.get("allowed", {}).items()]
     print(table(rows, ("what", "name", "count"), right=(2,)))
-    print(f"manifest {made.manifest}\nsha256   {made.sha256}")
+    say(f"manifest {made.manifest}\nsha256   {made.sha256}")
     if said.get("unlicensed"):
         _name_unlicensed(store, made)
 
@@ -107,7 +107,7 @@ def _verify(store: Store, tag: str, as_json: bool) -> None:
         for line in found.notes:
             note(line)
         if not found.problems and found.release:
-            print(f"{tag}: {counted(found.packages, 'package')} as signed off by {plain(found.release.signed_off_by)}")
+            say(f"{tag}: {counted(found.packages, 'package')} as signed off by {plain(found.release.signed_off_by)}")
     if found.problems:
         raise typer.Exit(1)
 

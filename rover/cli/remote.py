@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from rover.cli.output import Json, print_json, table
+from rover.cli.output import Json, print_json, say, table
 from rover.cli.stores import command_line, open_store
 
 app = typer.Typer(
@@ -50,7 +50,7 @@ def add_remote(
 
     done = add(open_store(), name, url)
     shown = without_secrets(done.url)
-    print_json({"name": done.name, "url": shown}) if as_json else print(f"{done.name} is {shown}")
+    print_json({"name": done.name, "url": shown}) if as_json else say(f"{done.name} is {shown}")
 
 
 @app.command("remove")
@@ -63,4 +63,4 @@ def remove_remote(name: str = typer.Argument(..., help="Remote to forget."), as_
 
     done = remove(open_store(), name, command=command_line())
     shown = without_secrets(done.url)
-    print_json({"name": done.name, "url": shown}) if as_json else print(f"forgot {done.name} ({shown})")
+    print_json({"name": done.name, "url": shown}) if as_json else say(f"forgot {done.name} ({shown})")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rover.cli.output import Json, Sandbox, Seed, Workers, note, print_json, progress, table, wrapped
+from rover.cli.output import Json, Sandbox, Seed, Workers, note, print_json, progress, say, table, wrapped
 from rover.cli.stores import command_line, open_store
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _print(report: RepairReport) -> None:
     print(wrapped(f"{found.package}: {found.diagnosis.summary}"))
     print(lattice(found))
     if report.case:
-        print(f"case {found.case} ({report.case[:12]})")
+        say(f"case {found.case} ({report.case[:12]})")
     note(f"{report.rollouts_run} rollouts run, {report.rollouts_reused} reused in replay")
 
 

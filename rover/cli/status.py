@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from rover.cli.output import Json, counted, print_json, table, wrapped
+from rover.cli.output import Json, counted, print_json, say, table, wrapped
 from rover.cli.stores import open_store
 
 
@@ -26,24 +26,24 @@ def command(
         stale, cases = ([row._asdict() for row in rows] for rows in (found.stale, found.open_cases))
         print_json({**asdict(found), "stale": stale, "open_cases": cases})
         return
-    print(f"on {found.branch} at {found.head[:12] or 'no commit'}, {counted(found.packages, 'package')}")
+    say(f"on {found.branch} at {found.head[:12] or 'no commit'}, {counted(found.packages, 'package')}")
     for branch in found.open_merges:
-        print(f"\na merge into {branch} waits for you")
-        print(f"  next: `rover merge --list --into {branch}`; see `rover help merge`")
+        say(f"\na merge into {branch} waits for you")
+        say(f"  next: `rover merge --list --into {branch}`; see `rover help merge`")
     if found.stale:
         rows = [
             (s.package, s.component, s.target, s.recorded[:7], s.present[:7] if s.present else "gone")
             for s in found.stale[: limit or None]
         ]
         packages = len({s.package for s in found.stale})
-        print(f"\nstale: {counted(packages, 'package')} built against a version that is no longer the present one")
+        say(f"\nstale: {counted(packages, 'package')} built against a version that is no longer the present one")
         print(table(rows, ("package", "component", "built against", "then", "now")))
         _more(len(found.stale), limit)
         print("  next: `rover repair NAME --fcr`; if it fits, `rover commit DIR --fresh`")
     if found.without_evidence:
         names = found.without_evidence
         some = f"no rollouts yet for {len(names)}: {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}"
-        print(f"\n{wrapped(some, '  ')}")
+        say(f"\n{wrapped(some, '  ')}")
         print("  next: `rover run NAME --policy ...`; see `rover help policies`")
     if found.open_cases:
         print("\nopen repair cases")
@@ -56,4 +56,4 @@ def command(
 
 def _more(number: int, limit: int) -> None:
     if limit and number > limit:
-        print(f"... and {number - limit} more; --limit 0 shows all")
+        say(f"... and {number - limit} more; --limit 0 shows all")

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import typer
 
-from rover.cli.output import Json, print_json, table
+from rover.cli.output import Json, print_json, say, table
 from rover.cli.stores import command_line, open_store
 
 
@@ -35,4 +35,4 @@ def command(
         done, verb = refs.delete_tag(store, name, command_line()), "deleted"
     else:
         done, verb = refs.make_tag(store, name, rev, message, command_line()), "made"
-    print_json({"action": verb, **asdict(done)}) if as_json else print(f"{verb} {done.name} ({done.commit[:12]})")
+    print_json({"action": verb, **asdict(done)}) if as_json else say(f"{verb} {done.name} ({done.commit[:12]})")

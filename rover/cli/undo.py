@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from rover.cli.output import Json, note, print_json
+from rover.cli.output import Json, note, print_json, say
 from rover.cli.stores import open_store
 
 
@@ -26,9 +26,9 @@ def command(
     if as_json:
         print_json({"undone": done.id, "command": done.command, "moves": [m._asdict() for m in done.moves]})
         return
-    print(f"undone: {done.summary}")
+    say(f"undone: {done.summary}")
     for move in reversed(done.moves):
-        print(f"  {moved(move.ref, move.old)}")
+        say(f"  {moved(move.ref, move.old)}")
     if done.moves and all(move.ref.startswith("refs/remotes/") for move in done.moves):
         note("a remote is not changed by this: it keeps what it was given")
     note("`rover undo` again brings it back; further: `rover undo ID`, from `rover op log`")

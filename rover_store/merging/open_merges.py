@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from rover_store.commits import AUTHOR, encode_commit
-from rover_store.errors import NotFound, StoreError, UsageError
+from rover_store.errors import NotFound, PackageError, StoreError, UsageError
 from rover_store.merging.fields import STORED, decode, put, style_of
 from rover_store.merging.files import Place, merge_file, of_side
 from rover_store.names import package_path
@@ -132,10 +132,13 @@ def path_of(found: Conflict) -> str:
 
 
 def field_bytes(record: type[Record] | None, data: bytes, found: Conflict, value: object) -> bytes:
-    """A JSON file with one field set. The layout stays where it can."""
-    old = decode(data)
-    style = STORED if record is not None else style_of(data, old) or STORED
-    return style.encode(put(old, found.field, value))
+    """A JSON file with one field set. The layout stays where it can. PackageError where a person broke the file."""
+    try:
+        old = decode(data)
+        style = STORED if record is not None else style_of(data, old) or STORED
+        return style.encode(put(old, found.field, value))
+    except (ValueError, KeyError, TypeError) as error:
+        raise PackageError(name_of(found), ".".join(found.field), f"cannot be set ({error})") from None
 
 
 # --- within ----------------------------------------------------------------------------------------------

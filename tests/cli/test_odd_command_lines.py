@@ -11,6 +11,7 @@ from refusals import SCRIPT, environment, refused, rover, script, state
 from store_samples import add, new_store
 
 from rover.cli.output import plain
+from rover_store.store import Store
 
 ODD = (
     "", " ", "-1", "0", "9" * 30, "NaN", "a\nb", "x\x1b[31m\x07", "\u202eevil", "../../x", "/", "..", "~", "*", "[",
@@ -145,3 +146,21 @@ def test_files_that_cannot_be_written_are_found_first(home: Path) -> None:
     refused(rover("inject", "one", "lax_verifier", "--manifest", "in"), 2, "--manifest in")
     refused(rover("bench", "cli", "--out", "nowhere/x"), 2, "--out nowhere/x")
     assert state(home) == before
+
+
+def test_names_and_authors_print_no_control_characters(home: Path) -> None:
+    assert rover("checkout", "one", "out\x1b[31m").code == 0
+    evil = "Eve\x1b[2J <eve@example.org>"
+    store = Store.open(home)
+    with store.write("edit \x1b[31m") as tx:
+        tx.set_package("one", tx.edit_tree(store.package("one").tree, {"task/instruction.md": b"Other.\n"}))
+        tx.commit("Other\x1b[31m", author=evil.replace("\x1b", "\x9b"))
+    operation = store.op_log()[0].id
+    for words in (
+        ["checkout", "one", "o\x1b[31m"], ["log"], ["log", "one"], ["show", "HEAD"], ["blame", "one"], ["op", "log"],
+        ["op", "show", operation], ["bisect", "HEAD~1", "HEAD", "--run", "test {rev} = none"],
+        ["clone", ".", "c\x1b[31m"], ["undo"], ["undo"], ["op", "restore", operation],
+    ):  # fmt: skip
+        said = rover(*words)
+        assert said.code == 0, (words, said.err)
+        assert not set("\x1b\x9b") & set(said.out + said.err), words

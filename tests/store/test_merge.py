@@ -311,6 +311,20 @@ def test_refusals(store: Store, tmp_path: Path) -> None:
     assert store.refs.get(f"{MERGES}main") is not None
 
 
+@pytest.mark.parametrize("data", [b"{", b"NaN", b"[]", b"7", b"", b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize("choice", ["theirs", {"value": "Both"}])
+def test_a_record_that_was_broken_in_the_folder(store: Store, tmp_path: Path, data: bytes, choice: object) -> None:
+    conflicting(store)
+    done = merge(store, "trial")
+    folder = tmp_path / "r"
+    write_folder(store, folder)
+    (folder / "packages/one/task/task.json").write_bytes(data)
+    settle(folder, {ids(done, "text"): "ours", ids(done, "file"): "ours", ids(done, "field"): choice})
+    with pytest.raises(PackageError, match=r"task\.json: (title: cannot be set|must be a JSON object)"):
+        continue_merge(store, folder)
+    assert store.resolve("main") == done.ours
+
+
 def test_what_is_no_component_is_settled_in_the_folder_too(store: Store, tmp_path: Path) -> None:
     for branch, word in (("main", "ours"), ("trial", "theirs")):
         store.switch(branch)
