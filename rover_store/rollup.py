@@ -8,7 +8,7 @@ Packs of another git that hold deltas, and packs with a .keep file, stay as they
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +25,7 @@ _GROWTH = 8
 _LAST_TIER = 1 << 30
 #: files of another git beside a pack: those that say hands off, and those that go with it
 _NOT_OURS = (".keep", ".promisor", ".mtimes")
-_DERIVED = (".rev", ".bitmap")
+_DERIVED = (".rev", ".bitmap", ".mtimes")
 
 
 def roll_up(objects: Objects, lock: RepositoryLock, limit: int = LIMIT) -> int:
@@ -94,22 +94,23 @@ def rewrite(
     finally:
         writer.abort()
     gone = [pack for pack in old if pack.name != kept]
-    lock.write(*(f"pack {pack.name}" for pack in gone))
-    _remove(gone)
+    remove_packs(objects.folder / "pack", [pack.name for pack in gone], lock)
     objects.refresh(force=True)
     return Rewritten(kept, count, len(gone))
 
 
-def _remove(packs: list[Pack]) -> None:
-    folder = packs[0].path.parent if packs else Path()
-    beside = set(os.listdir(folder)) if packs else set()
+def remove_packs(folder: Path, names: Sequence[str], lock: RepositoryLock) -> None:
+    """Remove packs, whose objects are durable elsewhere. A kill in between leaves what the journal tells of."""
+    lock.write(*(f"pack {name}" for name in names))
+    beside = set(os.listdir(folder)) if names else set()
     if "multi-pack-index" in beside:  # it names packs that go
         (folder / "multi-pack-index").unlink(missing_ok=True)
-    for pack in packs:
+    for name in names:
         # the index first: a pack without one is invisible, and the journal has its name
         for suffix in (".idx", *_DERIVED, ".pack"):
-            if pack.name + suffix in beside:
-                Path(f"{folder}/{pack.name}{suffix}").unlink(missing_ok=True)
+            if name + suffix in beside:
+                with suppress(FileNotFoundError):
+                    os.unlink(f"{folder}/{name}{suffix}")
 
 
 def _copy_run(objects: Objects, pack: Pack, run: Run, wanted: Container[bytes] | None, writer: PackWriter) -> None:

@@ -19,12 +19,12 @@ from rover_store.lock import RepositoryLock
 from rover_store.packs import KIND_NAME, PackWriter, fsync_folder
 from rover_store.packs.format import read_header
 from rover_store.packs.scan import Deltas, PackFile
+from rover_store.rollup import remove_packs
 
 #: a pack of this size that holds no garbage is not copied
 LARGE_PACK = 1 << 30
 _DAY = 86400
 _UNWRITTEN = bytes(mark & ~WRITTEN for mark in range(256))
-_SIDE_FILES = (".bitmap", ".rev", ".mtimes")
 
 
 def rewrite(inventory: Inventory, repository: Repository, lock: RepositoryLock, since: float) -> dict[str, Any]:
@@ -152,16 +152,7 @@ class _Rewrite:
         return name
 
     def _remove(self, gone: list[PackFile]) -> None:
-        self.lock.write(*(f"pack {pack.name}" for pack in gone))
-        if gone:
-            (self.folder / "multi-pack-index").unlink(missing_ok=True)
-        names, folder = set(os.listdir(self.folder)), str(self.folder)
-        for pack in gone:
-            # the index first: a pack without one is invisible, and the journal has its name
-            for suffix in (".idx", *_SIDE_FILES, ".pack"):
-                if pack.name + suffix in names:
-                    with suppress(FileNotFoundError):
-                        os.unlink(f"{folder}/{pack.name}{suffix}")
+        remove_packs(self.folder, [pack.name for pack in gone], self.lock)
         fsync_folder(self.folder)
         self.lock.clear()
 
