@@ -21,6 +21,7 @@ from rover_store.plain_file import open_plain, read_plain
 HEADS, TAGS, ROVER = "refs/heads/", "refs/tags/", "refs/rover/"
 #: what was last seen of the branches of other stores
 REMOTES = "refs/remotes/"
+RELEASES, MERGES = "refs/rover/releases/", "refs/rover/merges/"
 SEALED, OPS, EVIDENCE, CASES = "refs/rover/sealed", "refs/rover/ops", "refs/rover/evidence", "refs/rover/cases/"
 
 _HEX = re.compile(r"[0-9a-f]{40}")

@@ -22,14 +22,13 @@ from rover_store.commits import Commit, parse_tag
 from rover_store.errors import NotFound, UsageError
 from rover_store.graph_at import stale
 from rover_store.packs import TAG
-from rover_store.refs import TAGS, check_ref
+from rover_store.refs import RELEASES, TAGS, check_ref
 
 if TYPE_CHECKING:
     from rover_store.objects import Objects
     from rover_store.store import Store
     from rover_store.trees import TreeItem
 
-RELEASES = "refs/rover/releases/"
 MANIFEST, HEADER = "manifest.jsonl", "release.json"
 #: what a release is refused for, unless it is allowed
 REFUSED = ("stale", "unadmitted", "case")

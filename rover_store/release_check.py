@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rover_store.errors import NotFound, StoreError, UsageError
-from rover_store.refs import TAGS
-from rover_store.release import HEADER, MANIFEST, RELEASES, Released, contents, read
+from rover_store.refs import RELEASES, TAGS
+from rover_store.release import HEADER, MANIFEST, Released, contents, read
 
 if TYPE_CHECKING:
     from rover_store.store import Store

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rover_store.refs import MERGES
+
 if TYPE_CHECKING:
     from rover_store.cases import OpenCase
     from rover_store.graph import Stale
     from rover_store.store import Store
-
-
-_MERGES = "refs/rover/merges/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,5 +48,5 @@ def status(store: Store, pattern: str = "*") -> Status:
         raise UsageError(f"no package of HEAD matches {pattern!r}", hint="`rover list` shows all names")
     cases = tuple(open_cases(store, head, pattern))
     branch = store.current_branch() or "(detached)"
-    merges = tuple(ref.removeprefix(_MERGES) for ref in store.refs.all(_MERGES))
+    merges = tuple(ref.removeprefix(MERGES) for ref in store.refs.all(MERGES))
     return Status(branch, head, packages, tuple(stale), tuple(bare), cases, merges)

@@ -18,14 +18,13 @@ from rover_store.names import package_path
 from rover_store.packs import COMMIT
 from rover_store.records import Record
 from rover_store.records.merge import Choice, Conflict, Merge, Side
-from rover_store.refs import ROVER, check_ref
+from rover_store.refs import MERGES, check_ref
 from rover_store.trees import FOLDER, TreeItem
 
 if TYPE_CHECKING:
     from rover_store.store import Store
     from rover_store.write import Transaction
 
-MERGES = f"{ROVER}merges/"
 RECORD = "merge.json"
 
 

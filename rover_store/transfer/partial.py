@@ -26,13 +26,13 @@ from rover_store.merging.whole import merge_revisions
 from rover_store.names import package_path
 from rover_store.objects import Objects
 from rover_store.packs import COMMIT, TREE
-from rover_store.refs import HEADS
+from rover_store.refs import HEADS, REMOTES
 from rover_store.scratch import scratch
 from rover_store.store import Store
 from rover_store.transfer import wire
 from rover_store.transfer.copying import checked, copy_objects
 from rover_store.transfer.remotes import Place, Remote
-from rover_store.transfer.transfer import TRACKING, Transferred, Update, accepted, refs_of
+from rover_store.transfer.transfer import Transferred, Update, accepted, refs_of
 from rover_store.trees import FOLDER, TreeItem
 
 if TYPE_CHECKING:
@@ -59,11 +59,11 @@ def fetch_part(store: Store, remote: Remote, where: Place, *, command: str) -> T
         for ref, tip in refs.items():
             if not ref.startswith(HEADS):
                 continue
-            own = f"{TRACKING}{remote.name}/{ref.removeprefix(HEADS)}"
+            own = f"{REMOTES}{remote.name}/{ref.removeprefix(HEADS)}"
             old, new = tx.ref(own), part.rewrite(tip)
             if new is not None and new != old:
                 tx.move_ref(own, old, new)
-                updates.append(Update(own.removeprefix(TRACKING), old, new))
+                updates.append(Update(own.removeprefix(REMOTES), old, new))
     return Transferred(remote.name, where.shown, tuple(updates))
 
 
@@ -72,7 +72,7 @@ def push_part(store: Store, remote: Remote, where: Place, branch: str, *, comman
 
     UsageError where both changed a package so that it does not merge, or where the clone is behind: pull first.
     """
-    tracking = f"{TRACKING}{remote.name}/{branch}"
+    tracking = f"{REMOTES}{remote.name}/{branch}"
     mine, base = store.refs.get(HEADS + branch), store.refs.get(tracking)
     assert mine is not None
     fresh = _own(store, mine, base)
@@ -213,7 +213,7 @@ class _Part:
 def _known(store: Store, name: str) -> dict[str, str]:
     """Commit of the source -> what this store made of it, from the trailers of what was fetched before."""
     out: dict[str, str] = {}
-    waiting = list(store.refs.all(f"{TRACKING}{name}/").values())
+    waiting = list(store.refs.all(f"{REMOTES}{name}/").values())
     seen = set(waiting)
     while waiting:
         found = store.revisions.load(waiting.pop())

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rover_store import config
 from rover_store.errors import NotFound, StoreError, UsageError
 from rover_store.objects import Objects
-from rover_store.refs import HEADS, REMOTES, TAGS, Refs, check_ref
+from rover_store.refs import HEADS, RELEASES, REMOTES, TAGS, Refs, check_ref
 from rover_store.scratch import scratch
 from rover_store.store import Clock, Store, wall_clock
 from rover_store.transfer import remotes, wire
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 #: what git says of a push that came second: it saw so before, or the server's ref moved under it
 _FIRST = ("non-fast-forward", "fetch first", "stale info", "failed to update ref", "cannot lock ref", "incorrect old")
-RELEASES = "refs/rover/releases/"
-TRACKING = REMOTES
 #: ref -> where it was and where it goes; None: it is not there
 Moves = dict[str, tuple[str | None, str | None]]
 
@@ -100,7 +98,7 @@ def pull(
         raise UsageError("HEAD is detached; name the branch to pull into", hint="rover branch NAME --switch")
     fetched = fetch(store, name, evidence=evidence, sealed=sealed, command=command)
     wanted = branch or into
-    ref = f"{TRACKING}{fetched.remote}/{wanted}"
+    ref = f"{REMOTES}{fetched.remote}/{wanted}"
     if store.refs.get(ref) is None:
         raise UsageError(f"{fetched.remote} has no branch {wanted}", hint="name one: rover pull REMOTE BRANCH")
     return Pulled(fetched, merge(store, f"{fetched.remote}/{wanted}", time=time, command=command))
@@ -162,7 +160,7 @@ def clone(
         _, head = refs_of(where)
         wanted = branch or (head or "").removeprefix(HEADS) or "main"
         done = fetch(store, "origin", evidence=evidence, sealed=sealed, command=text)
-        tip = store.refs.get(f"{TRACKING}origin/{wanted}")
+        tip = store.refs.get(f"{REMOTES}origin/{wanted}")
         if tip is None and packages and not done.updates:
             raise UsageError(f"no package of {where.shown} matches {' or '.join(map(repr, packages))}")
         if tip is None and (branch or done.updates):
@@ -241,12 +239,12 @@ def plan(
     store: Store, name: str, refs: Mapping[str, str]
 ) -> tuple[Moves, tuple[str, ...]]:
     """Refs of this store that a fetch moves, and tags that differ and stay. A branch that is gone there goes here."""
-    there = {f"{TRACKING}{name}/{ref.removeprefix(HEADS)}" for ref in refs if ref.startswith(HEADS)}
-    known = store.refs.all(f"{TRACKING}{name}/")
+    there = {f"{REMOTES}{name}/{ref.removeprefix(HEADS)}" for ref in refs if ref.startswith(HEADS)}
+    known = store.refs.all(f"{REMOTES}{name}/")
     moves: Moves = {ref: (old, None) for ref, old in known.items() if ref not in there}
     kept = []
     for ref, value in sorted(refs.items()):
-        own = f"{TRACKING}{name}/{ref.removeprefix(HEADS)}" if ref.startswith(HEADS) else ref
+        own = f"{REMOTES}{name}/{ref.removeprefix(HEADS)}" if ref.startswith(HEADS) else ref
         old = store.refs.get(own)
         if old == value:
             continue
@@ -268,7 +266,7 @@ def _shown(moves: Moves) -> tuple[Update, ...]:
 
 
 def _named(ref: str) -> str:
-    return f"tag {ref.removeprefix(TAGS)}" if ref.startswith(TAGS) else ref.removeprefix(TRACKING).removeprefix(HEADS)
+    return f"tag {ref.removeprefix(TAGS)}" if ref.startswith(TAGS) else ref.removeprefix(REMOTES).removeprefix(HEADS)
 
 
 def _push_all(
@@ -285,7 +283,7 @@ def _push_all(
 
 def track(store: Store, name: str, branch: str, new: str, command: str) -> None:
     """Remember where the remote's branch is."""
-    ref = f"{TRACKING}{name}/{branch}"
+    ref = f"{REMOTES}{name}/{branch}"
     with store.write(command) as tx:
         old = tx.ref(ref)
         if old != new:

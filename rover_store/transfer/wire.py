@@ -1,8 +1,8 @@
 """The git binary, for what lies across a network: the one place of the store that runs another program.
 
-The environment is cleaned, so that no variable points git at another repository or at a program; only what reaches
-the network (ssh agent, proxies, certificates, credential helpers of the user's own configuration) is left. URLs are
-checked before (`remotes`) and stand behind `--`. What git says is shown without passwords.
+The environment is cleaned, so that no variable points git at another repository; only what reaches the network is
+left (ssh and its agent, programs that ask for a password, proxies, certificates, the user's own configuration).
+URLs are checked before (`remotes`) and stand behind `--`. What git says is shown without passwords.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from rover_store.errors import PackageError, RoverError, StoreError, UsageError
 from rover_store.transfer.remotes import Place, without_secrets
 
-#: variables that git and ssh need to reach a server; GIT_* that name repositories or programs are not among them
+#: variables that git and ssh need to reach a server; GIT_* that name repositories are not among them
 _KEPT = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "SSH_AUTH_SOCK", "SSH_AGENT_PID",
     "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY",

@@ -11,7 +11,8 @@ from store_samples import START, add, edit, git, new_store, package_files, packa
 
 from rover_store.errors import NotFound, UsageError
 from rover_store.records import Admission, Package, Release, ReleaseEntry, Resource
-from rover_store.release import RELEASES, contents, header, manifest, read, release, releases
+from rover_store.refs import RELEASES
+from rover_store.release import contents, header, manifest, read, release, releases
 from rover_store.release_check import verify
 from rover_store.store import Store
 
