@@ -10,8 +10,9 @@ from rover_store.errors import StoreError
 from rover_store.packs import TREE, object_id
 
 FILE, EXECUTABLE, LINK, FOLDER, SUBMODULE = 0o100644, 0o100755, 0o120000, 0o040000, 0o160000
-#: folders within folders that are written; what another git nested deeper is read, and goes on as it is
-DEEPEST = 200
+#: parts of a path that is written: a workspace's path of 1024 bytes has no more, and the stack holds them. What another
+#: git nested deeper is read, and goes on as it is
+DEEPEST = 520
 #: a few small trees that name each other can stand for more files than any memory holds: beyond this they are refused
 MOST_FILES = 2_000_000
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"

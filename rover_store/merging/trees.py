@@ -17,7 +17,7 @@ from rover_store.merging.files import Favour, Place, conflict, decide, field_con
 from rover_store.names import COMPONENTS
 from rover_store.records import Package
 from rover_store.records.merge import Conflict, Side
-from rover_store.trees import DEEPEST, EMPTY_TREE, EXECUTABLE, FILE, FOLDER, Level, TreeItem
+from rover_store.trees import EMPTY_TREE, EXECUTABLE, FILE, FOLDER, Level, TreeItem
 
 if TYPE_CHECKING:
     from rover_store.store import Store
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _PLAIN = (FILE, EXECUTABLE)
 #: a file that is merged by content, each side read whole, is at most so large
 _LARGEST = 64 << 20
-#: folders that are opened within a package; room is left for where the package lies
-_DEEPEST = DEEPEST - 10
+#: folders within folders that are merged by content: deeper ones are a conflict as a whole
+_DEEPEST = 190
 
 
 class Reads(Protocol):

@@ -118,3 +118,13 @@ def test_a_transaction_edits_trees_of_its_own(tmp_path: Path) -> None:
         second = tx.edit_tree(first, {"a/b": None, "d": first and TreeItem(FOLDER, first)})
         assert tx.read(blob_id(b"1")) == b"1"
     assert sorted(store.objects.read_tree(second)) == ["a/c", "d/a/b", "d/a/c"]
+
+
+def test_a_path_as_deep_as_a_workspace_can_have(tmp_path: Path) -> None:
+    store = new_store(tmp_path)
+    deep = "d/" * 511 + "f"
+    tree = store.put_files({deep: b"1"})
+    assert tree == tree_id({deep: (FILE, blob_id(b"1"))})
+    assert list(store.objects.read_tree(store.put_files({deep: b"2"}, base=tree))) == [deep]
+    with pytest.raises(StoreError, match="deeper than 520"):
+        store.put_files({"d/" * 600 + "f": b"1"})
