@@ -183,3 +183,14 @@ def test_the_tables_are_those_of_the_schema() -> None:
         return re.sub(r"\s*([(),])\s*", r"\1", " ".join(statement.split()))
 
     assert sorted(map(plain, wanted)) == sorted(plain(s) for s in TABLES.split(";") if s.strip())
+
+
+def test_the_index_does_not_answer_for_another_head(tmp_path: Path) -> None:
+    store = new_store(tmp_path)
+    add(store, "one")
+    first, before = store.resolve(), (store.packages(), store.graph())
+    edit(store, "one", {"task/instruction.md": b"Again.\n"})
+    assert store.index.packages(first, "*") is None
+    assert store.index.graph(first) is None
+    assert (store.packages(first), store.graph(first)) == before
+    assert store.index.packages(store.resolve(), "none*") == store.packages(pattern="none*") == []
