@@ -35,11 +35,13 @@ class Operations:
 
         return ask(self._store, sql, values, timeout=timeout)
 
-    def blame(self, path: str, rev: str = "HEAD", field: str | None = None) -> list[Blamed]:
+    def blame(
+        self, path: str, rev: str = "HEAD", field: str | None = None, *, follow: bool = False
+    ) -> list[Blamed]:
         """The commit that gave each field (of a record) or line (of a text) its value."""
         from rover_store.history.blame import blame
 
-        return blame(self._store, path, rev, field)
+        return blame(self._store, path, rev, field, follow=follow)
 
     def explain(self, node: str, other: str, rev: str = "HEAD", limit: int = 10) -> list[tuple[Link, ...]]:
         """Why a node is affected by another: the shortest chains of dependencies from the first to the second."""

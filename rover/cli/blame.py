@@ -14,6 +14,7 @@ from rover.cli.stores import open_store
 def command(
     what: str = typer.Argument(..., help="PACKAGE, PACKAGE/component, PACKAGE/FILE or resources/KIND/NAME/FILE."),
     field: str = typer.Option("", "--field", metavar="FIELD", help="This field and what is below it, or a glob."),
+    follow: bool = typer.Option(False, "--follow", help="Go on with the older name of a renamed package."),
     rev: str = Rev,
     as_json: bool = Json,
 ) -> None:
@@ -25,7 +26,7 @@ def command(
     """
     from rover_store.history.blame import blame
 
-    rows = blame(open_store(), what, rev, field or None)
+    rows = blame(open_store(), what, rev, field or None, follow=follow)
     if as_json:
         print_jsonl(row._asdict() for row in rows)
         return

@@ -16,7 +16,7 @@ from rover_store.diffs.record_parts import ITEMS, RECORDS, keyed
 from rover_store.diffs.sequence import blocks
 from rover_store.errors import NotFound, UsageError
 from rover_store.history import ancestry
-from rover_store.history.blame_walk import Walk
+from rover_store.history.blame_walk import Older, Walk
 from rover_store.names import COMPONENTS, package_path
 
 if TYPE_CHECKING:
@@ -38,11 +38,14 @@ class Blamed(NamedTuple):
     subject: str
 
 
-def blame(store: Store, path: str, rev: str = "HEAD", field: str | None = None) -> list[Blamed]:
+def blame(
+    store: Store, path: str, rev: str = "HEAD", field: str | None = None, *, follow: bool = False
+) -> list[Blamed]:
     """Fields of the records of NAME or NAME/COMPONENT, or of one file NAME/FILE (`resources/KIND/NAME/FILE` too).
 
     Records, and any JSON file where `field` is given, are told by field; other texts by line, and what is no text as
-    a whole. `field` narrows to one field and what is below it, or to a glob. NotFound where nothing is there.
+    a whole. `field` narrows to one field and what is below it, or to a glob. `follow` goes on with the older name of a
+    renamed package, by the rule of the log. NotFound where nothing is there.
     """
     package, folder, below = _split(path)
     commit = store.resolve(rev)
@@ -59,7 +62,7 @@ def blame(store: Store, path: str, rev: str = "HEAD", field: str | None = None) 
             raise UsageError(f"{path} is a folder without records; name a file of it")
     out: list[Blamed] = []
     for file in files:
-        out += _file(store, commit, package, folder, file, field)
+        out += _file(store, commit, package, folder, file, field, follow and bool(package))
     if field is not None and not out:
         raise NotFound("field", field, hint=f"`rover blame {path}` lists the fields")
     return out
@@ -81,13 +84,15 @@ def _tail(file: str, below: str) -> str:
     return file[len(below) + 1 :] if below else file
 
 
-def _file(store: Store, commit: str, package: str, folder: str, file: str, field: str | None) -> list[Blamed]:
+def _file(
+    store: Store, commit: str, package: str, folder: str, file: str, field: str | None, follow: bool
+) -> list[Blamed]:
     component = file.partition("/")[0]
     node = f"{package}/{component}" if component in COMPONENTS and "/" in file else package or folder
     kind = RECORDS.get(file) if package else ("resource" if file == "resource.json" else None)
 
     def question(numbers: ancestry.Numbers) -> list[tuple[str, Any, str]]:
-        walk = Walk(store.objects, numbers, node, f"{folder}/{file}")
+        walk = Walk(store.objects, numbers, node, f"{folder}/{file}", _renames(numbers) if follow else None)
         data = walk.data(numbers.number(commit))
         versions: _Fields | _Lines | _Whole = _Whole()
         fields = _Fields(kind or "", field)
@@ -106,6 +111,22 @@ def _file(store: Store, commit: str, package: str, folder: str, file: str, field
         known = store.revisions.load(culprit)
         out.append(Blamed(file, name, value, culprit, known.author, known.time, known.subject))
     return out
+
+
+def _renames(numbers: ancestry.Numbers) -> Older:
+    """Where a file of a package lay before a commit that renamed the package."""
+    from rover_store.history.log_select import name_before
+
+    def older(number: int, node: str, path: str) -> tuple[str, str] | None:
+        name, slash, component = node.partition("/")
+        came = "SELECT 1 FROM change WHERE seq = ? AND node = ? AND old IS NULL"
+        if not numbers.indexed(number) or numbers.db.execute(came, (number, name)).fetchone() is None:
+            return None
+        before = name_before(numbers.db, number, name)
+        file = path.removeprefix(package_path(name))
+        return (f"{before}{slash}{component}", package_path(before) + file) if before is not None else None
+
+    return older
 
 
 class _Fields:

@@ -17,16 +17,21 @@ from rover_store.trees import TreeItem
 
 #: what stands at some places in one version -> where it stood in another; what is not there did not stand there
 Passed = Callable[[bytes, bytes, Iterable[Any]], dict[Any, Any]]
+#: a commit's number -> the node and path that a renamed package had before it
+Older = Callable[[int, str, str], tuple[str, str] | None]
 
 
 class Walk:
-    """Versions of one file of a node (a component, package or resource)."""
+    """Versions of one file of a node (a component, package or resource). `older`: renames are followed by it."""
 
-    def __init__(self, objects: Objects, numbers: Numbers, node: str, path: str) -> None:
+    def __init__(
+        self, objects: Objects, numbers: Numbers, node: str, path: str, older: Older | None = None
+    ) -> None:
         self._objects = objects
         self._numbers = numbers
         self._node = node
         self._path = path
+        self._older = older
 
     def blame(self, start: int, keys: Iterable[Hashable], passed: Passed) -> dict[Hashable, int]:
         """Key at `start` -> number of the commit that it came with."""
@@ -42,17 +47,38 @@ class Walk:
                 continue
             blob = self._blob(here)
             for parent in self._numbers.parents(here):
-                old = self._blob(parent)
-                if old is None or not open_:
-                    continue
-                there = {k: k for k in open_.values()}
-                if old != blob:
-                    there = passed(self._read(blob), self._read(old), open_.values())
-                went = {key: there[k] for key, k in open_.items() if k in there}
+                went, open_ = self._passed(blob, self._blob(parent), open_, passed)
                 self._push(parent, went, waiting, heap)
-                open_ = {key: k for key, k in open_.items() if key not in went}
+            if open_ and self._older is not None:
+                open_ = self._renamed(here, blob, open_, passed, found)
             found.update((key, here) for key in open_)
         return found
+
+    def _renamed(
+        self, here: int, blob: str | None, keys: dict[Hashable, Hashable], passed: Passed, found: dict[Hashable, int]
+    ) -> dict[Hashable, Hashable]:
+        """Look for keys under the name before `here`, where the package got another. Those that came with `here`."""
+        before = self._older(here, self._node, self._path) if self._older is not None else None
+        if before is None:
+            return keys
+        walk = Walk(self._objects, self._numbers, *before, self._older)
+        for parent in self._numbers.parents(here):
+            went, keys = self._passed(blob, walk._blob(parent), keys, passed)
+            came = walk.blame(parent, {*went.values()}, passed) if went else {}
+            found.update((key, came[k]) for key, k in went.items())
+        return keys
+
+    def _passed(
+        self, blob: str | None, old: str | None, keys: dict[Hashable, Hashable], passed: Passed
+    ) -> tuple[dict[Hashable, Hashable], dict[Hashable, Hashable]]:
+        """Keys that stood in an older version, with their place there, and those that did not."""
+        if old is None or not keys:
+            return {}, keys
+        there = {k: k for k in keys.values()}
+        if old != blob:
+            there = passed(self._read(blob), self._read(old), keys.values())
+        went = {key: there[k] for key, k in keys.items() if k in there}
+        return went, {key: k for key, k in keys.items() if key not in went}
 
     def data(self, number: int) -> bytes:
         """Bytes of the file at a commit; empty where it is none."""

@@ -265,13 +265,14 @@ def _renamed(db: sqlite3.Connection, inside: set[str], name: str, before: str | 
     ).fetchall()  # fmt: skip
     for seq, commit in rows:
         if commit in inside and (last is None or seq < last):
-            older = _name_before(db, seq, name)
+            older = name_before(db, seq, name)
             if older is not None:
                 return commit, older
     return None
 
 
-def _name_before(db: sqlite3.Connection, seq: int, name: str) -> str | None:
+def name_before(db: sqlite3.Connection, seq: int, name: str) -> str | None:
+    """What a package that came with a commit was called before it, None where it is new."""
     rows = db.execute(
         "SELECT new, substr(node, ?) FROM change WHERE seq = ? AND node > ? AND node < ?",
         (len(name) + 2, seq, f"{name}/", f"{name}0"),

@@ -27,6 +27,19 @@ def _title(folder: Path, title: str) -> None:
     path.write_text(json.dumps({**json.loads(path.read_bytes()), "title": title}))
 
 
+def test_blame_follows_a_rename(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = Store.open(home)
+    first = store.resolve()
+    with store.write("rename") as tx:
+        tree = store.package("one").tree
+        tx.remove_package("one")
+        tx.set_package("uno", tree)
+        renamed = tx.commit("Rename")
+    for words, commit in (([], renamed), (["--follow"], first)):
+        assert run(["blame", "uno/task/instruction.md", "--json", *words]) == 0
+        assert {json.loads(line)["commit"] for line in capsys.readouterr().out.splitlines()} == {commit}
+
+
 def test_blame(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = Store.open(home).resolve()
     _title(home / "one", "Another title")

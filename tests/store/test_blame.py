@@ -179,3 +179,46 @@ def test_flat_is_total() -> None:
     assert flat({"a": {}, "b.c": [1], "d": [{"id": "x"}, {"id": "x"}]}) == {
         "a": {}, '"b.c"': [1], "d": [{"id": "x"}, {"id": "x"}],
     }  # fmt: skip
+
+
+def _rename(store: Store, old: str, new: str, files: dict[str, bytes] | None = None) -> str:
+    with store.write(f"rename {old}") as tx:
+        tree = tx.edit_tree(store.package(old).tree, files or {})
+        tx.remove_package(old)
+        tx.set_package(new, tree)
+        return tx.commit(f"Rename {old} to {new}")
+
+
+def test_a_renamed_package_is_followed_where_asked(store: Store) -> None:
+    first = store.resolve()
+    text = "task/instruction.md"
+    second = edit(store, "one", {text: b"First.\n2nd.\nThird.\n", CONTRACT: _contract({"id": "a", "text": "A"})})
+    renamed = _rename(store, "one", "uno", {"harness/harness.json": b'{"tools": ["shell"]}'})
+    again = _rename(store, "uno", "eins", {text: b"New.\nFirst.\n2nd.\nThird.\n"})
+    add(store, "one", "Another of that name.\n")
+    last = edit(store, "eins", {CONTRACT: _contract({"id": "a", "text": "A"}, {"id": "b", "text": "B"})})
+    assert set(_who(blame(store, f"eins/{text}")).values()) == {again}
+    assert [*_who(blame(store, f"eins/{text}", follow=True)).values()] == [again, first, second, first]
+    assert _who(blame(store, f"eins/{CONTRACT}", field="requirements", follow=True)) == {
+        "requirements[a].id": second, "requirements[a].text": second,
+        "requirements[b].id": last, "requirements[b].text": last,
+    }  # fmt: skip
+    assert _who(store.blame("eins/harness", field="tools", follow=True)) == {"tools": renamed}
+    assert blame(store, f"other/{text}", follow=True) == blame(store, f"other/{text}")
+    assert blame(store, f"one/{text}", follow=True) == blame(store, f"one/{text}")
+
+
+def test_what_shares_neither_context_nor_task_is_another_package(store: Store) -> None:
+    swapped = _rename(store, "one", "three", {"task/instruction.md": b"First.\n", "context/files/data.csv": b"x"})
+    assert {*_who(blame(store, "three/task/instruction.md", follow=True)).values()} == {swapped}
+
+
+def test_a_rename_on_one_side_of_a_merge(store: Store) -> None:
+    first = store.resolve()
+    store.create_branch("side", "HEAD")
+    renamed = _rename(store, "one", "uno")
+    store.switch("side")
+    edit(store, "other", {"task/instruction.md": b"Side."})
+    store.merge("main")
+    assert {*_who(blame(store, "uno/task/instruction.md", follow=True)).values()} == {first}
+    assert {*_who(blame(store, "uno/task/instruction.md")).values()} == {renamed}
