@@ -34,23 +34,26 @@ def list_packages(store: Store, pattern: str = "*", rev: str = "HEAD", limit: in
 def _listed(store: Store, entry: Any) -> Listed:
     record = package_json(store, entry.tree)
     present = dict(entry.components)
-    admission = record.get("admission") or {}
+    admission = record.get("admission")
     return Listed(
         name=entry.name,
         title=str(record.get("title", "")),
         family=str(record.get("family") or "hand"),
         tree=entry.tree,
         components=present,
-        admitted=admission.get("components") == present,
+        admitted=isinstance(admission, dict) and admission.get("components") == present,
     )
 
 
 def package_json(store: Store, tree: str) -> dict[str, Any]:
-    """package.json of a package tree as plain data: read verbs need no record of it."""
+    """package.json of a package tree as plain data: read verbs need no record of it. Empty where it is no object."""
     import json
 
     item = store.objects.subtree(tree, "package.json")
     if item is None:
         raise NotFound("file", "package.json")
-    value = json.loads(store.objects.read(item.id))
+    try:
+        value = json.loads(store.objects.read(item.id))
+    except (ValueError, RecursionError):  # pushed by another git; `rover fsck` names it
+        return {}
     return value if isinstance(value, dict) else {}

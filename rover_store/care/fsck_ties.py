@@ -132,7 +132,10 @@ class _Judge:
         from rover_store.files.package_records import FREE, OPTIONAL, REQUIRED
 
         files: dict[str, str] = {}
-        yield from self._walk(where, level, "", files)
+        for problem in self._walk(where, level, "", files):
+            yield problem
+            if problem.kind == "tooManyFiles":
+                return  # what each of them is says no more
         for path in REQUIRED:
             if path not in files:
                 yield Problem(where, f"{path}: missing", kind="missingFile", remedy=_CHECKOUT)
