@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 from rover_store.commits import AUTHOR, Commit, encode_commit, parse_commit
 from rover_store.errors import Ambiguous, UsageError
 from rover_store.packs import BLOB, COMMIT, TREE
-from rover_store.refs import EVIDENCE, HEADS, OPS, ROVER, SEALED, TAGS
+from rover_store.refs import EVIDENCE, HEADS, OPS, REMOTES, ROVER, SEALED, TAGS
 from rover_store.trees import FILE, FOLDER, SUBMODULE, TreeItem, edit_tree, encode_tree
 
 if TYPE_CHECKING:
@@ -164,16 +164,25 @@ def find(store: Store, operation: str | None) -> Operation:
     return found[0]
 
 
+def _last_own(store: Store) -> Operation:
+    """The newest operation that moved more than what is known of a remote. UsageError."""
+    for operation in operations(store):
+        if any(not move.ref.startswith(REMOTES) for move in operation.moves):
+            return operation
+    raise UsageError("nothing to undo")
+
+
 def undo(store: Store, operation: str | None = None) -> Operation:
     """Take back the last operation (or the one named by its id) and return it. Undoing an undo does it again.
 
-    What another git did since the last operation counts as one. UsageError where a ref has moved since, so that
-    nothing newer is lost.
+    What another git did since the last operation counts as one. An operation that only noted where a remote is (a
+    push, a fetch) is passed over: it changed nothing here. UsageError where a ref has moved since, so that nothing
+    newer is lost.
     """
     with store.lock:
         _notice(store)
         with store.write(command="undo") as tx:
-            target = find(store, operation)
+            target = _last_own(store) if operation is None else find(store, operation)
             for move in reversed(target.moves):
                 found = store.refs.head_text() if move.ref == "HEAD" else store.refs.peek(move.ref)
                 if found != move.new:

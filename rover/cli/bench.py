@@ -114,7 +114,7 @@ def _report(name: str, parts: list[tuple[str, Measure]], out: Path | None, as_js
         print_json(value)
     else:
         cells = [(r.name, f"{r.value:.3g}", r.unit, _bar(r), r.note) for r in rows]
-        print(table(cells, ("what", "value", "unit", "bar", "note"), right=(1,)))
+        print(table(cells, ("what", "value", "unit", "bar", "note"), right=(1,), whole=(0,)))
     if any(r.met is False for r in rows):
         raise typer.Exit(1)
 
