@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 from store_samples import add, edit, folder_item, git, new_store
 
+from rover_store.commits import AUTHOR, encode_commit
 from rover_store.index import rows as index_rows
 from rover_store.index import sql
 from rover_store.layout import entry, package_trees
 from rover_store.names import package_path
+from rover_store.packs import COMMIT
 from rover_store.store import Store
 
 
@@ -174,7 +176,8 @@ def test_trees_of_another_program(store: Store) -> None:
              "packages/0/0/0/caf\udce9": folder_item(odd), "packages/1/file": b"x", "resources/files/loose": b"y",
              "resources/odd/x/y": b"z"},
         )  # fmt: skip
-        commit = tx._commit(root, [store.resolve()], "Odd\n\nKey: \ud800", {}, None, 10**17)
+        data = encode_commit(root, [store.resolve()], "Odd\n\nKey: \ud800", AUTHOR, 10)
+        commit = tx._writer.add(COMMIT, data.replace(b" 10 +0000", b" %d +0000" % 10**17))
         tx.promote("main", commit, expect=store.resolve())
     for again in (store, Store.open(store.root)):
         again.reindex()
@@ -191,7 +194,9 @@ def test_a_question_sees_one_state(store: Store) -> None:
     def question(db: sqlite3.Connection) -> list[int]:
         before = db.execute("SELECT count(*) FROM package").fetchone()[0]
         add(Store.open(store.root, clock=store.clock), "three")
-        return [before, db.execute("SELECT count(*) FROM package").fetchone()[0], len(store.packages())]
+        again = store.index.ask(lambda inner: inner.execute("SELECT count(*) FROM package").fetchone()[0])
+        return [before, db.execute("SELECT count(*) FROM package").fetchone()[0], again, len(store.packages())]
 
-    assert store.index.ask(question) == [2, 2, 2]
+    # the tables stay as they were; what is asked of HEAD anew is answered from its tree
+    assert store.index.ask(question) == [2, 2, 2, 3]
     assert len(store.packages()) == 3
