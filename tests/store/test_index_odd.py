@@ -177,7 +177,7 @@ def test_trees_of_another_program(store: Store) -> None:
              "resources/odd/x/y": b"z"},
         )  # fmt: skip
         data = encode_commit(root, [store.resolve()], "Odd\n\nKey: \ud800", AUTHOR, 10)
-        commit = tx._writer.add(COMMIT, data.replace(b" 10 +0000", b" %d +0000" % 10**17))
+        commit = tx.add(COMMIT, data.replace(b" 10 +0000", b" %d +0000" % 10**17))
         tx.promote("main", commit, expect=store.resolve())
     for again in (store, Store.open(store.root)):
         again.reindex()
