@@ -49,18 +49,20 @@ class RepositoryLock:
         self._refs = refs
         self._thread = threading.RLock()
         self._depth = 0
-        self._fd = -1
+        self._fd = self._door = -1
         self._pid = os.getpid()
         self._torn = False
         self._turn_ends = 0.0
 
     def __enter__(self) -> RepositoryLock:
         if self._pid != os.getpid():  # a forked child holds nothing of its parent's
-            self._pid, self._thread, self._depth, self._fd = os.getpid(), threading.RLock(), 0, -1
+            self._pid, self._thread, self._depth = os.getpid(), threading.RLock(), 0
+            self._fd = self._door = -1
         self._thread.acquire()
         try:
             if self._depth == 0:
-                self._fd = self._take()
+                self._close()  # what an interrupt on the way out left: we would wait for ourselves
+                self._take()
                 self.recover()
             self._depth += 1
         except BaseException:
@@ -70,9 +72,11 @@ class RepositoryLock:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._depth -= 1
-        self._close()
-        self._thread.release()
+        try:
+            self._depth -= 1
+            self._close()
+        finally:
+            self._thread.release()
 
     @property
     def held(self) -> bool:
@@ -114,22 +118,35 @@ class RepositoryLock:
         self.clear()
 
     # --- within ------------------------------------------------------------------------------------------
-    def _take(self) -> int:
+    def _take(self) -> None:
+        """Wait for the lock. A descriptor is remembered before it is locked: an interrupt may come at any moment."""
         if time.monotonic() < self._turn_ends:
-            with contextlib.suppress(BlockingIOError):
-                return _locked(self.git / LOCK_FILE, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        door = _locked(self.git / TURNSTILE)
-        try:
-            fd = _locked(self.git / LOCK_FILE)
-        finally:
-            _release(door)
+            self._fd = _opened(self.git / LOCK_FILE)
+            try:
+                _lock(self._fd, self.git, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                self._close()
+        self._door = _opened(self.git / TURNSTILE)
+        _lock(self._door, self.git)
+        self._fd = _opened(self.git / LOCK_FILE)
+        _lock(self._fd, self.git)
+        self._close_door()
         self._turn_ends = time.monotonic() + _TURN_S
-        return fd
 
     def _close(self) -> None:
-        if self._fd >= 0 and self._depth == 0:
-            fd, self._fd = self._fd, -1
-            _release(fd)
+        if self._depth == 0:
+            self._close_door()
+            if self._fd >= 0:
+                _unlock(self._fd)
+                fd, self._fd = self._fd, -1
+                _shut(fd)
+
+    def _close_door(self) -> None:
+        if self._door >= 0:
+            _unlock(self._door)
+            fd, self._door = self._door, -1
+            _shut(fd)
 
     def _journal(self) -> list[list[str]]:
         text = b""
@@ -167,31 +184,32 @@ class RepositoryLock:
                     move(self._refs, {name: pair})
 
 
-def _locked(path: Path, how: int = fcntl.LOCK_EX) -> int:
-    """A descriptor of a file with the flock on it, waited for unless `how` says otherwise."""
+def _opened(path: Path) -> int:
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise StoreError(f"cannot write to the store: {error.strerror}: {path.parent}") from None
+
+
+def _lock(fd: int, git: Path, how: int = fcntl.LOCK_EX) -> None:
+    """Take the flock of an open file, waited for unless `how` says otherwise."""
     try:
         fcntl.flock(fd, how)
     except OSError as error:
-        os.close(fd)
         if error.errno not in _NO_LOCKS:
             raise
-        kind = f" ({file_system(path)})"
-        message = f"{path.parent}: its file system{kind} cannot lock files: {error.strerror}"
+        kind = f" ({file_system(git)})"
+        message = f"{git}: its file system{kind} cannot lock files: {error.strerror}"
         raise StoreError(message, hint="keep the store on a local disk; share it by `rover clone` and `push`") from None
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
 
 
-def _release(fd: int) -> None:
+def _unlock(fd: int) -> None:
     # a child forked meanwhile shares the descriptor: closing ours would leave its lock
     with contextlib.suppress(OSError):
         fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+def _shut(fd: int) -> None:
     with contextlib.suppress(OSError):
         os.close(fd)
 

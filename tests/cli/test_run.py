@@ -56,7 +56,7 @@ def rover(
 
 def test_a_table_and_what_was_reused(rover: Rover) -> None:
     code, out, err = rover("run", "orders-*", "--policy", "scripted:plan.json", "-k", "2")
-    assert code == 0
+    assert code == 0, err
     assert err == "4 rollouts: 4 passed; 4 run, 0 reused\n"
     lines = out.splitlines()
     assert max(map(len, lines)) <= 80
@@ -79,7 +79,7 @@ def test_json_lines(rover: Rover) -> None:
     (row,) = [json.loads(line) for line in out.splitlines()]
     assert (code, row["package"], row["outcome"], row["reused"]) == (0, "orders-a", "passed", False)
     code, text, _ = rover("show", row["rollout"][:12])
-    assert code == 0
+    assert code == 0, err
     assert max(map(len, text.splitlines())) <= 80
     assert f"rollout  {row['rollout']}" in text
     for part in ("> read_table orders.csv", "wrote report.csv", "Wrote report.csv.", "verdict  passed, 1.00"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -196,8 +197,8 @@ def test_a_writer_keeps_its_turn_only_for_a_moment(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(lock, "_TURN_S", 1000.0)
     store.lock._turn_ends = 0.0
     doors: list[str] = []
-    locked: Callable[..., int] = lock._locked
-    monkeypatch.setattr(lock, "_locked", lambda path, *how: (doors.append(path.name), locked(path, *how))[1])
+    opened: Callable[[Path], int] = lock._opened
+    monkeypatch.setattr(lock, "_opened", lambda path: (doors.append(path.name), opened(path))[1])
     for _ in range(3):
         with store.lock:
             pass
@@ -207,6 +208,35 @@ def test_a_writer_keeps_its_turn_only_for_a_moment(tmp_path: Path, monkeypatch: 
     threading.Timer(0.2, lambda: os.close(held)).start()
     with store.lock:
         assert doors[4:] == ["rover.flock", "rover.turnstile", "rover.flock"]
+
+
+@pytest.mark.parametrize("at", range(1, 7))
+def test_an_interrupt_while_the_lock_is_taken_or_given_back(
+    at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for a lock that this process forgot to give back, itself least of all."""
+    store = new_store(tmp_path)
+    add(store, "one")
+    store.lock._turn_ends = 0.0
+    real, calls = fcntl.flock, 0
+
+    def flock(fd: int, how: int) -> None:
+        nonlocal calls
+        real(fd, how)
+        calls += 1
+        if calls == at:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with contextlib.suppress(KeyboardInterrupt), store.lock:
+        pass
+    monkeypatch.setattr(fcntl, "flock", real)
+    assert not store.lock.held
+    edit(store, "one", {"context/files/data.csv": b"2"})
+    for name in ("rover.turnstile", "rover.flock"):
+        other = os.open(store.git / name, os.O_RDWR)
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(other)
 
 
 def test_no_permission_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
