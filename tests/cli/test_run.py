@@ -79,7 +79,7 @@ def test_json_lines(rover: Rover) -> None:
     (row,) = [json.loads(line) for line in out.splitlines()]
     assert (code, row["package"], row["outcome"], row["reused"]) == (0, "orders-a", "passed", False)
     code, text, _ = rover("show", row["rollout"][:12])
-    assert code == 0, err
+    assert code == 0, text
     assert max(map(len, text.splitlines())) <= 80
     assert f"rollout  {row['rollout']}" in text
     for part in ("> read_table orders.csv", "wrote report.csv", "Wrote report.csv.", "verdict  passed, 1.00"):
