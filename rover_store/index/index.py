@@ -133,21 +133,6 @@ class Index:
 
         return self.ask(question)
 
-    def closure(self, nodes: list[str]) -> list[str]:
-        """The nodes and their transitive dependents at the current head: only the affected part is read."""
-        def question(db: sqlite3.Connection) -> list[str]:
-            found: set[str] = set(nodes)
-            for start in nodes:
-                rows = db.execute(
-                    """WITH RECURSIVE up(name) AS (VALUES (?) UNION
-                    SELECT source FROM edge JOIN up ON edge.target = up.name) SELECT name FROM up""",
-                    (start,),
-                )
-                found.update(name for (name,) in rows)
-            return sorted(found)
-
-        return self.ask(question)
-
     def rollouts(self, wanted: Mapping[str, str]) -> list[str]:
         """Ids of the rollouts whose columns have these values, sorted."""
         where, values = _where(wanted)

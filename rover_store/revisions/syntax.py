@@ -6,6 +6,7 @@ Everything is read from the right, as git does: `main^{tree}` is the step `^{tre
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 #: kinds of object that `^{KIND}` may ask for; `object` is any, the empty one the first that is no tag
@@ -32,15 +33,21 @@ class Name(NamedTuple):
 
 def split_path(text: str) -> tuple[str, str | None]:
     """REV and PATH of REV:PATH; a colon within braces does not count. PATH is None where there is no colon."""
+    for i, letter in _outside_braces(text):
+        if letter == ":":
+            return text[:i], text[i + 1 :]
+    return text, None
+
+
+def _outside_braces(text: str) -> Iterator[tuple[int, str]]:
     depth = 0
     for i, letter in enumerate(text):
         if letter == "{":
             depth += 1
         elif letter == "}" and depth:
             depth -= 1
-        elif letter == ":" and not depth:
-            return text[:i], text[i + 1 :]
-    return text, None
+        elif not depth:
+            yield i, letter
 
 
 def split_steps(text: str) -> tuple[str, list[Step]]:
@@ -83,15 +90,10 @@ def split_words(text: str) -> list[str]:
 
 def split_dots(word: str) -> tuple[str, str, str]:
     """A, dots and B of `A..B` or `A...B`; no dots where it is neither. Dots in braces or in a path do not count."""
-    depth = 0
-    for i, letter in enumerate(word):
-        if letter == "{":
-            depth += 1
-        elif letter == "}" and depth:
-            depth -= 1
-        elif letter == ":" and not depth:
+    for i, letter in _outside_braces(word):
+        if letter == ":":
             break
-        elif letter == "." and not depth and word.startswith("..", i):
+        if letter == "." and word.startswith("..", i):
             dots = "..." if word.startswith("...", i) else ".."
             return word[:i], dots, word[i + len(dots) :]
     return word, "", ""
