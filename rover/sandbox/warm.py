@@ -6,12 +6,16 @@ Read without importing the module, since the host need not load what runs inside
 from __future__ import annotations
 
 import ast
+import threading
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
 #: These make a warm process large, and a fork of it slow; they get one of their own.
 HEAVY = frozenset({"duckdb", "pandas"})
+
+#: Python counts the depth of its parser once for all threads: two that make a tree at a time are a SystemError
+_PARSING = threading.Lock()
 
 
 @lru_cache(maxsize=256)
@@ -31,7 +35,9 @@ def heavy(modules: tuple[str, ...]) -> bool:
 
 
 def _declared(file: Path) -> tuple[str, ...]:
-    for node in ast.parse(file.read_bytes()).body:
+    with _PARSING:
+        tree = ast.parse(file.read_bytes())
+    for node in tree.body:
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "WARM" for t in node.targets):
             return tuple(str(name) for name in ast.literal_eval(node.value))
     return ()
