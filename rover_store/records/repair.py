@@ -21,6 +21,10 @@ class Finding(Part):
     requirement: str | None = None
     evidence: Annotated[tuple[str, ...], Field(description="rollout ids, object ids, paths")] = ()
     details: dict[str, Any] = {}
+    confidence: Annotated[
+        float | None, Field(ge=0, le=1, description="how often such a finding was right on development suites")
+    ] = None
+    excludes: Annotated[tuple[str, ...] | None, Field(description="what this finding rules out, in words")] = None
 
 
 class Diagnosis(Record):
@@ -35,6 +39,11 @@ class Diagnosis(Record):
     summary: str = ""
     rollouts_run: int = 0
     rollouts_reused: int = 0
+    blame: Annotated[
+        dict[ComponentName, float] | None,
+        Field(description="probability that a component is at fault, the likeliest first"),
+    ] = None
+    confidence: Annotated[float | None, Field(ge=0, le=1, description="that the verdict is right")] = None
 
 
 class ResourceChange(Part):

@@ -1,0 +1,1 @@
+"""Suites of broken packages that measure diagnosis and repair: how they are made, what their manifest knows."""
