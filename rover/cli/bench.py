@@ -60,13 +60,13 @@ def run(
 
     Example: rover bench run --cases 200 --seed 1 --out bench-run.json
     """
-    from rover.bench import fcr, rollouts
+    from rover.bench import lattices, rollouts
 
     _report(
         "bench run",
         [
             ("rollouts", lambda tick: rollouts.measure(repeats, tick)),
-            ("fcr", lambda tick: fcr.measure(cases, seed, tick)),
+            ("fcr", lambda tick: lattices.measure(cases, seed, tick)),
         ],
         out,
         as_json,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rover.bench.fcr import measure
+from rover.bench.lattices import measure
 from rover.repair import fcr
 from rover_store.errors import StoreError
 from rover_store.graph import Dependency, closure
