@@ -66,6 +66,10 @@ class Proposal(Record):
     rationale: str = ""
     needs: Annotated[tuple[str, ...], Field(description="paths, fields and tools it needs: path:..., tool:...")] = ()
     writes: Annotated[tuple[str, ...], Field(description="what it writes")] = ()
+    proposer: Annotated[str | None, Field(description="name of the proposer that made it")] = None
+    style: Annotated[
+        str | None, Field(description="how it was made: rule, rederive, history, model, hasty or hand")
+    ] = None
 
 
 class GateResult(Part):
