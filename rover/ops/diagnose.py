@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rover.diagnose.diagnosis import diagnose
-from rover.diagnose.protocol import ProbeContext, Recorded
+from rover.diagnose.protocol import ProbeContext
+from rover.repair.history import recorded
 from rover.rollout.engine import Engine
-from rover.rollout.env import Env, load_env
+from rover.rollout.env import load_env
 from rover_store.records import Diagnosis
 
 if TYPE_CHECKING:
@@ -32,13 +33,3 @@ def diagnose_package(
     with Engine(runtime, store.evidence, workers) as engine:
         ctx = ProbeContext(env, engine, seed, store.resources(commit), recorded(store, env))
         return diagnose(ctx, progress=progress)
-
-
-def recorded(store: Store, env: Env) -> tuple[Recorded, ...]:
-    """Rollouts that ran on this very version, with their verdicts where this verifier graded them.
-
-    Pruned ones are left out: nothing is known of what they did.
-    """
-    found = store.evidence.iter_rollouts(context=env.context_id, task=env.task_id, harness=env.harness_id)
-    whole = ((name, t) for name, t in found if not t.pruned)
-    return tuple(Recorded(name, t, store.evidence.get_verdict(name, env.verifier_id)) for name, t in whole)

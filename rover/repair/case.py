@@ -130,8 +130,19 @@ def run_case(
 def confirm(lattice: Lattice, audit: Callable[[Trial], GateResult], settings: Settings) -> None:
     """Replay the choice on new seeds, then ask the sealed audit. What they say is kept in the lattice."""
     chosen = lattice.selection.selected
-    if chosen is None:
-        return
+    if chosen is not None:
+        lattice.confirmation += confirm_mask(lattice, chosen.mask, audit, settings)
+
+
+def confirm_mask(
+    lattice: Lattice,
+    mask: int,
+    audit: Callable[[Trial], GateResult],
+    settings: Settings,
+    *,
+    replay: bool = True,
+) -> tuple[GateResult, ...]:
+    """Confirmation of any combination. Without `replay` the audit alone: a gate has failed already."""
     first = lattice.trials
     fresh = replace(
         first,
@@ -142,12 +153,15 @@ def confirm(lattice: Lattice, audit: Callable[[Trial], GateResult], settings: Se
         trials={},
         undecided=[],
     )
+    if not replay:
+        return (audit(fresh.trial(mask)),)
     _tell(settings, "confirm")
-    passed = fresh.evaluate(chosen)
-    lattice.confirmation.append(_confirmed(passed, fresh.gates[chosen.mask]))
-    if passed:
-        _tell(settings, "audit")
-        lattice.confirmation.append(audit(fresh.trial(chosen.mask)))
+    passed = fresh.evaluate(lattice.built[mask].option)
+    said = _confirmed(passed, fresh.gates[mask])
+    if not passed:
+        return (said,)
+    _tell(settings, "audit")
+    return said, audit(fresh.trial(mask))
 
 
 def _confirmed(passed: bool, gates: Iterable[GateResult]) -> GateResult:

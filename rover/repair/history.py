@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from rover.diagnose.protocol import Recorded
 from rover.repair.candidates import Parent
 from rover.repair.intent import is_admitted
 from rover.repair.proposals.protocol import Earlier, PackageView
@@ -93,6 +94,16 @@ def _before_injection(found: Iterable[Version]) -> Iterator[Version]:
 
 def _injected(version: Version) -> bool:
     return any(key.startswith(INJECTED) for key in version.trailers)
+
+
+def recorded(store: Store, env: Env) -> tuple[Recorded, ...]:
+    """Rollouts that ran on this very version, with their verdicts where this verifier graded them.
+
+    Pruned ones are left out: nothing is known of what they did.
+    """
+    found = store.evidence.iter_rollouts(context=env.context_id, task=env.task_id, harness=env.harness_id)
+    whole = ((name, t) for name, t in found if not t.pruned)
+    return tuple(Recorded(name, t, store.evidence.get_verdict(name, env.verifier_id)) for name, t in whole)
 
 
 def siblings(store: Store, name: str, resources: Iterable[str], rev: str = "HEAD") -> dict[str, tuple[str, ...]]:

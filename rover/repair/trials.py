@@ -6,7 +6,7 @@ A lazy run stops at a candidate's first failing gate; a thorough one evaluates e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rover.diagnose.protocol import Recorded
 from rover.policy.protocol import Policy
@@ -70,6 +70,12 @@ class Trials:
             if not results[-1].passed and not self.thorough:
                 return False
         return all(r.passed for r in results)
+
+    def thoroughly(self, mask: int) -> tuple[GateResult, ...]:
+        """What every gate says of a candidate, also behind the first that fails."""
+        whole = replace(self, thorough=True, gates={}, undecided=[])  # shares the trials, and so the rollouts
+        whole.evaluate(self.built[mask].option)
+        return whole.gates[mask]
 
     def _unasked(self, mask: int) -> bool:
         """Nobody can show that this candidate's task can be done: it does not pass. Not even the parent's: no case."""

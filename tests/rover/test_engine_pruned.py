@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from packages import runtime, solution_calls, summary_package, summary_resources, with_checks
 
-from rover.ops.diagnose import recorded
+from rover.repair.history import recorded
 from rover.policy.scripted import ScriptedPolicy
 from rover.rollout.engine import Engine
 from rover.rollout.env import load_env

@@ -1,0 +1,291 @@
+"""One case from a package to a choice: diagnose, freeze the intent, propose, replay, select, confirm, audit.
+
+`consider` does all of it and stores nothing but evidence; `measure` puts any combination of its lattice to every
+gate and to the sealed audit, whether the selection came by it or not. Promotion is the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from rover.construct.rebuild import rebuild_verifier
+from rover.diagnose.diagnosis import diagnose
+from rover.diagnose.protocol import ProbeContext, Recorded
+from rover.policy.protocol import Policy
+from rover.repair import fcr
+from rover.repair.audit import audit
+from rover.repair.budget import RepairBudget
+from rover.repair.candidates import Frozen, Parent, freeze
+from rover.repair.case import Lattice, Settings, case_id, confirm, confirm_mask, run_case
+from rover.repair.history import envs, read_parent, recorded, view
+from rover.repair.intent import Intent, last_admitted
+from rover.repair.oracle import ContractUnanswerable, Opinion, Oracle, state_of
+from rover.repair.proposals.protocol import Draft, PackageView
+from rover.repair.proposals.registry import propose
+from rover.repair.trials import NobodyToAsk
+from rover.repair.vote import by_vote
+from rover.rollout.env import Env, load_env, reference_state
+from rover_store.errors import PackageError
+from rover_store.ids import BIT
+from rover_store.records import Diagnosis, GateResult, Repair, Trajectory
+
+if TYPE_CHECKING:
+    from rover.rollout.engine import Engine
+    from rover_store.store import Store
+
+Progress = Callable[[str], None]
+Outcome = Literal["promoted", "kept", "abstained", "undecided", "dry_run"]
+
+
+@dataclass(frozen=True)
+class CaseRequest:
+    """One package at one commit, and how it is to be considered.
+
+    `given` are the caller's own proposals: where there are any, no proposer is asked. `recorded` None means what
+    the evidence holds. `without` names kinds whose rules are switched off, in probes and proposers alike.
+    """
+
+    package: str
+    commit: str
+    seed: int = 0
+    seeds: int = 1
+    lazy: bool = True
+    models: Sequence[Policy] = ()
+    given: tuple[Draft, ...] = ()
+    recorded: tuple[Recorded, ...] | None = None
+    history: bool = True
+    without: frozenset[str] = frozenset()
+    styles: int = 1
+    budget: RepairBudget = field(default_factory=RepairBudget)
+
+
+@dataclass(frozen=True)
+class Considered:
+    """What came of a case. Without a lattice nothing was replayed; `record` says why."""
+
+    request: CaseRequest
+    env: Env
+    diagnosis: Diagnosis
+    parent: Parent
+    record: Repair
+    intent: Intent | None = None
+    proposals: tuple[Frozen, ...] = ()
+    lattice: Lattice | None = None
+    settings: Settings | None = None
+    rollouts_run: int = 0  # by this process, diagnosis and the reference runs of rebuilds included
+    rollouts_reused: int = 0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One combination under every gate, on fresh seeds, and before the sealed audit."""
+
+    mask: int
+    gates: tuple[GateResult, ...]
+    confirmation: tuple[GateResult, ...]
+    resolved: bool
+    intent: bool
+    boundary: bool
+    verifier: bool
+    siblings: bool
+    audit: bool
+
+    @property
+    def safe(self) -> bool:
+        """Resolved, and safely so: what the Safe Resolution Rate counts."""
+        gates = self.resolved and self.intent and self.boundary and self.verifier and self.siblings
+        confirmed = all(g.passed for g in (*self.gates, *self.confirmation))
+        return gates and confirmed and self.audit
+
+
+def consider(store: Store, engine: Engine, request: CaseRequest, progress: Progress | None = None) -> Considered:
+    """Diagnose, freeze, propose, replay every combination that selection asks for, confirm, audit."""
+    return _Session(store, engine, request, progress).run()
+
+
+def measure(store: Store, considered: Considered, mask: int) -> Measured:
+    """Any combination of the lattice, as the baselines need it. Rollouts are shared with everything before."""
+    lattice, settings = considered.lattice, considered.settings
+    if lattice is None or settings is None:
+        reason = considered.record.reason or "there is no lattice"
+        return _measured(mask, (GateResult(gate="rebuild", passed=False, reason=reason),), ())
+    if mask not in lattice.built:
+        reason = lattice.conflicts.get(mask, "nobody proposed it")
+        return _measured(mask, (GateResult(gate="rebuild", passed=False, reason=reason),), ())
+    gates = lattice.trials.thoroughly(mask)
+    held = all(g.passed for g in gates)
+    asked = partial(audit, store, seed=considered.request.seed)
+    return _measured(mask, gates, confirm_mask(lattice, mask, asked, settings, replay=held))
+
+
+def _measured(mask: int, gates: tuple[GateResult, ...], confirmation: tuple[GateResult, ...]) -> Measured:
+    passed: dict[str, bool] = {g.gate: g.passed for g in gates}
+    audited = any(g.gate == "audit" and g.passed and g.evidence for g in confirmation)
+    whole = passed.get("rebuild", True)
+    names = ("resolved", "intent", "boundary", "verifier", "siblings")
+    resolved, intent, boundary, verifier, siblings = (whole and passed.get(name, False) for name in names)
+    return Measured(mask, gates, confirmation, resolved, intent, boundary, verifier, siblings, audited)
+
+
+class _Session:
+    """One case on one commit."""
+
+    def __init__(self, store: Store, engine: Engine, request: CaseRequest, progress: Progress | None) -> None:
+        self.store = store
+        self.engine = engine
+        self.request = request
+        self.progress = progress
+        self.env = load_env(store, store.package(request.package, request.commit).tree)
+        self.known = recorded(store, self.env) if request.recorded is None else request.recorded
+        self.before = engine.ran, engine.reused
+
+    def run(self) -> Considered:
+        seen = view(self.store, self.env, self.request.commit, self.engine)
+        self._tell("diagnose")
+        found = self._diagnose()
+        if found.verdict != "environment":
+            outcome: Outcome = "undecided" if found.verdict in ("undecided", "infrastructure") else "abstained"
+            return self._nothing(found, outcome, found.summary)
+        intent = self._intent()
+        if intent.undecided:
+            open_questions = ", ".join(intent.undecided)
+            reason = f"the parts of the package disagree on {open_questions}, none in the majority: a person decides"
+            return self._nothing(found, "undecided", reason, intent)
+        self._tell("propose")
+        proposals = self._proposals(found, seen)
+        if not proposals:
+            return self._nothing(found, "kept", "no proposal for any component; try --propose or --from", intent)
+        parent = read_parent(self.store, self.env.package, self.request.commit, _replaced(proposals))
+        return self._replay(found, intent, parent, proposals)
+
+    def _replay(self, found: Diagnosis, intent: Intent, parent: Parent, proposals: list[Frozen]) -> Considered:
+        settings = Settings(
+            lazy=self.request.lazy,
+            seed=self.request.seed,
+            seeds=self.request.seeds,
+            models=self.request.models,
+            recorded=() if self.request.models else worth_replaying(self.known),
+            crashed=tuple(r for r in self.known if r.verdict is not None and r.verdict.outcome == "verifier_error"),
+            progress=self.progress,
+        )
+        try:
+            rebuild = partial(rebuild_verifier, self.engine)
+            lattice = run_case(self.engine, parent, found, intent, proposals, rebuild, settings)
+        except NobodyToAsk as error:
+            return self._nothing(found, "undecided", str(error), intent)
+        if not lattice.selection.control_passed:
+            confirm(lattice, partial(audit, self.store, seed=self.request.seed), settings)
+        record = _record(parent, found, proposals, lattice)
+        return Considered(
+            self.request, self.env, found, parent, record, intent, tuple(proposals), lattice, settings, *self._counts()
+        )
+
+    # --- the steps ---------------------------------------------------------------------------------------
+    def _diagnose(self) -> Diagnosis:
+        resources = self.store.resources(self.request.commit)
+        ctx = ProbeContext(self.env, self.engine, self.request.seed, resources, self.known)
+        return diagnose(ctx, progress=self.progress)
+
+    def _intent(self) -> Intent:
+        admitted = last_admitted(envs(self.store, self.env.package, self.request.commit))
+        return admitted or by_vote(self.env, *opinions(self.engine, self.env))
+
+    def _proposals(self, found: Diagnosis, seen: PackageView) -> list[Frozen]:
+        """At most one for each component: the caller's, or else the proposers'. Frozen once."""
+        chosen = self.request.given or propose(seen, found, history=self.request.history)
+        frozen = [freeze(draft) for draft in sorted(chosen, key=lambda d: BIT[d.component])]
+        return [f for f in frozen if _differs(f, self.env)]
+
+    def _nothing(self, found: Diagnosis, outcome: Outcome, reason: str, intent: Intent | None = None) -> Considered:
+        parent = Parent(self.request.commit, self.env.package, {self.env.package: self.env})
+        record = Repair(
+            case=case_id(parent, self.request.seed),
+            package=self.env.package,
+            parent=self.request.commit,
+            diagnosis=found,
+            outcome=outcome,
+            reason=reason,
+        )
+        run, reused = self._counts()
+        return Considered(
+            self.request, self.env, found, parent, record, intent, rollouts_run=run, rollouts_reused=reused
+        )
+
+    def _counts(self) -> tuple[int, int]:
+        return self.engine.ran - self.before[0], self.engine.reused - self.before[1]
+
+    def _tell(self, text: str) -> None:
+        if self.progress is not None:
+            self.progress(text)
+
+
+def worth_replaying(found: Sequence[Recorded]) -> list[Trajectory]:
+    """Recorded rollouts of models and people that ended by themselves: no attacker's, and no replay of one."""
+    ours = ("null:", "replay:", "solver:")
+    ended = [r.trajectory for r in found if r.trajectory.end == "completed"]
+    return [t for t in ended if not t.key.policy.startswith(ours)]
+
+
+def opinions(engine: Engine, env: Env) -> tuple[Opinion | None, Opinion | None]:
+    """What the oracle holds of the reference and of the start state; None where it cannot say."""
+    oracle = Oracle(engine, env.contract, env.start)
+    try:
+        start = oracle.judge([state_of(env.start, env.start)])[0]
+    except ContractUnanswerable:
+        return None, None
+    try:
+        reference = reference_state(env) if env.reference.changes else None
+    except PackageError:
+        reference = None
+    if reference is None:
+        return None, start
+    return oracle.judge([state_of(env.start, reference, env.reference.final_message)])[0], start
+
+
+def _differs(proposal: Frozen, env: Env) -> bool:
+    return proposal.record.tree != env.component_id(proposal.record.component) or bool(proposal.record.resources)
+
+
+def _replaced(proposals: Sequence[Frozen]) -> list[str]:
+    return sorted({name for p in proposals for name in p.draft.resources})
+
+
+def _record(parent: Parent, found: Diagnosis, proposals: Sequence[Frozen], lattice: Lattice) -> Repair:
+    selected = lattice.selection.selected
+    outcome, reason = _outcome(lattice)
+    return Repair(
+        case=lattice.case,
+        package=parent.name,
+        parent=parent.commit,
+        diagnosis=found,
+        proposals=tuple(p.record for p in proposals),
+        candidates=lattice.candidates(),
+        selected=selected.mask if selected else None,
+        joint=lattice.selection.joint,
+        confirmation=tuple(lattice.confirmation),
+        outcome=outcome,
+        reason=reason,
+    )
+
+
+def _outcome(lattice: Lattice) -> tuple[Outcome, str]:
+    """A choice that held is `dry_run` here: promoting it is the caller's."""
+    selected = lattice.selection.selected
+    if lattice.selection.control_passed:
+        return "abstained", "the package passes every gate as it is: the finding is dropped"
+    if selected is None and lattice.trials.undecided:
+        open_ones = ", ".join(fcr.letters(mask) for mask in lattice.trials.undecided)
+        return "undecided", f"no combination passes every gate, and nobody could be asked about {open_ones}"
+    if selected is None:
+        return "kept", "no combination passes every gate"
+    letters = fcr.letters(selected.mask)
+    failed = next((g for g in lattice.confirmation if not g.passed), None)
+    if failed is not None:
+        return "kept", f"{letters} was selected and failed {failed.gate}: {failed.reason}"
+    what = f"{letters}: the smallest combination that passes every gate"
+    if lattice.selection.joint:
+        what += "; it is joint, no part of it passes alone"
+    return "dry_run", what
