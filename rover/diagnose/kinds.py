@@ -95,7 +95,9 @@ KINDS: tuple[Kind, ...] = (
         "contradiction", "One thing is demanded and ruled out at once.", "task", ("path", "requirements", "value"),
     ),
     # --- harness
-    Kind("tool_removed", "The harness lacks a tool that the task cannot be done without.", "harness", ("tools", "path")),
+    Kind(
+        "tool_removed", "The harness lacks a tool that the task cannot be done without.", "harness", ("tools", "path"),
+    ),
     Kind(
         "budget_too_small", "The harness grants fewer turns, tokens or seconds than the task takes.", "harness",
         ("limit", "turns", "needed"),
@@ -113,7 +115,10 @@ KINDS: tuple[Kind, ...] = (
         "stale_anchor", "The expected values belong to other data or another question than the package holds now.",
         "verifier", ("anchor", "paths"),
     ),
-    Kind("missing_anchor", "A criterion reads an expected value that is not there.", "verifier", ("anchor", "criterion")),
+    Kind(
+        "missing_anchor", "A criterion reads an expected value that is not there.", "verifier",
+        ("anchor", "criterion"),
+    ),
     Kind(
         "lax_verifier", "The verifier accepts work that breaks the contract.", "verifier",
         ("requirements", "criteria", "cases", "attackers"),

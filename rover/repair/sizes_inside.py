@@ -6,8 +6,8 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from rover.repair import oracle_files
-from rover.repair.oracle_files import Unreadable
+from rover.diagnose.oracle import files
+from rover.diagnose.oracle.files import Unreadable
 
 
 def sizes(job: dict[str, Any]) -> dict[str, dict[str, int]]:
@@ -25,13 +25,13 @@ def sizes(job: dict[str, Any]) -> dict[str, dict[str, int]]:
 def _size(path: Path) -> dict[str, int]:
     ending = path.suffix.lower()
     if ending in (".xlsx", ".xlsm"):
-        sheets = oracle_files.workbook(path, formulas=True)
+        sheets = files.workbook(path, formulas=True)
         rows = [[cell for cell in row if cell not in (None, "")] for sheet in sheets.values() for row in sheet]
         held = [row for row in rows if row]
         return {"sheets": len(sheets), "rows": len(held), "columns": max(map(len, held), default=0)}
     if ending == ".json":
-        return {"values": _values(oracle_files.document(path))}
-    lines = [line for line in oracle_files.words(path).splitlines() if line.strip()]
+        return {"values": _values(files.document(path))}
+    lines = [line for line in files.words(path).splitlines() if line.strip()]
     if ending not in (".csv", ".tsv"):
         return {"lines": len(lines)}
     mark = "\t" if ending == ".tsv" else max(",;\t", key=lines[0].count) if lines else ","

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from rover.repair import oracle_text
-from rover.repair.oracle_inside import judge, judge_many
-from rover.repair.oracle_values import equal, number
+from rover.diagnose.oracle import text as oracle_text
+from rover.diagnose.oracle.inside import judge, judge_many
+from rover.diagnose.oracle.values import equal, number
 
 SALES = "id,region,amount,status\n1,North,10.50,open\n2,South,20,open\n3,North,1.25,closed\n"
 TOTALS: dict[str, Any] = {"columns": ["region", "total"], "rows": [["North", 11.75], ["South", 20.0]]}

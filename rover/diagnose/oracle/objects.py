@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from rover.repair import oracle_files
-from rover.repair.oracle_case import Case, Found, Json, say, spec_for
-from rover.repair.oracle_files import Unreadable, fold
-from rover.repair.oracle_values import equal, key_of
+from rover.diagnose.oracle import files
+from rover.diagnose.oracle.case import Case, Found, Json, say, spec_for
+from rover.diagnose.oracle.files import Unreadable, fold
+from rover.diagnose.oracle.values import equal, key_of
 
 
 def field_of(case: Case) -> Any:
-    value = oracle_files.document(case.path)
+    value = files.document(case.path)
     name = case.rule["field"]
     if not isinstance(value, dict):
         raise Unreadable("is no JSON object")

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rover.repair import oracle_files
-from rover.repair.oracle_files import Grid, fold
-from rover.repair.oracle_values import kind_of
+from rover.diagnose.oracle import files
+from rover.diagnose.oracle.files import Grid, fold
+from rover.diagnose.oracle.values import kind_of
 
 Json = Mapping[str, Any]
 Found = tuple[bool, str]
@@ -47,7 +47,7 @@ class Case:
         return self.end / str(self.deliverable["path"])
 
     def grid(self) -> Grid:
-        return oracle_files.grid(self.path, self.deliverable)
+        return files.grid(self.path, self.deliverable)
 
     def column(self, name: str) -> Json:
         """The spec of a column; text where the contract has none of that name."""

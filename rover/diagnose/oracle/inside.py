@@ -11,23 +11,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rover.repair import oracle_edits, oracle_files, oracle_text
-from rover.repair.oracle_case import Case, Found, Json
-from rover.repair.oracle_files import Unreadable
-from rover.repair.oracle_objects import field_rule, records_rule, set_rule
-from rover.repair.oracle_tables import cells_rule, format_rule, order_rule, rows_rule
-from rover.repair.oracle_values import kind_of
+from rover.diagnose.oracle import edits, files, text
+from rover.diagnose.oracle.case import Case, Found, Json
+from rover.diagnose.oracle.files import Unreadable
+from rover.diagnose.oracle.objects import field_rule, records_rule, set_rule
+from rover.diagnose.oracle.tables import cells_rule, format_rule, order_rule, rows_rule
+from rover.diagnose.oracle.values import kind_of
 
 
 def figure_rule(case: Case) -> Found:
     want = case.value()
     spec = {"type": kind_of(want), "tolerance": case.rule.get("tolerance", 0.0)}
-    return oracle_text.figure(oracle_files.words(case.path), case.rule["label"], want, spec, case.same)
+    return text.figure(files.words(case.path), case.rule["label"], want, spec, case.same)
 
 
 def cite_rule(case: Case) -> Found:
-    content = oracle_files.words(case.path)
-    missing = [p for p in case.rule["paths"] if not oracle_text.names(content, p)]
+    content = files.words(case.path)
+    missing = [p for p in case.rule["paths"] if not text.names(content, p)]
     return (not missing, f"does not name {', '.join(missing)}" if missing else "")
 
 
@@ -53,7 +53,7 @@ def no_extra_rule(case: Case) -> Found:
 
 def edit_rule(case: Case) -> Found:
     table = case.answer("rows")
-    return oracle_edits.edited(case, table)
+    return edits.edited(case, table)
 
 
 RULES: dict[str, Callable[[Case], Found]] = {
@@ -67,7 +67,7 @@ RULES: dict[str, Callable[[Case], Found]] = {
     "figure": figure_rule,
     "cite": cite_rule,
     "edit": edit_rule,
-    "rest": lambda case: oracle_edits.rest(case),
+    "rest": lambda case: edits.rest(case),
     "protected": protected_rule,
     "no_extra": no_extra_rule,
 }

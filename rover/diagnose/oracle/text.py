@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from rover.repair.oracle_values import equal, number, text
+from rover.diagnose.oracle.values import equal, number, text
 
 Json = Mapping[str, Any]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from rover.repair import oracle_files
-from rover.repair.oracle_case import Case, Found, Json, say
-from rover.repair.oracle_files import Grid, fold
-from rover.repair.oracle_values import empty, equal, key_of, sort_key
+from rover.diagnose.oracle import files
+from rover.diagnose.oracle.case import Case, Found, Json, say
+from rover.diagnose.oracle.files import Grid, fold
+from rover.diagnose.oracle.values import empty, equal, key_of, sort_key
 
 
 def keys_of(case: Case, table: Json) -> tuple[list[str], list[int]]:
@@ -37,9 +37,9 @@ def format_rule(case: Case) -> Found:
     spec = case.deliverable
     names = [c["name"] for c in spec.get("columns", ())]
     if spec["type"] in ("markdown", "text"):
-        return (True, "") if oracle_files.words(case.path).strip() else (False, "is empty")
+        return (True, "") if files.words(case.path).strip() else (False, "is empty")
     if spec["type"] == "json":
-        value = oracle_files.document(case.path)
+        value = files.document(case.path)
         if isinstance(value, dict) and not _tabular(case):
             missing = [n for n in names + _fields(case) if n not in value]
             return (not missing, f"lacks {', '.join(missing)}" if missing else "")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rover.repair import oracle_files
-from rover.repair.oracle_files import Grid, fold
-from rover.repair.oracle_values import empty, equal, key_of, kind_of, number
+from rover.diagnose.oracle import files
+from rover.diagnose.oracle.files import Grid, fold
+from rover.diagnose.oracle.values import empty, equal, key_of, kind_of, number
 
 if TYPE_CHECKING:
-    from rover.repair.oracle_case import Case
+    from rover.diagnose.oracle.case import Case
 
 Json = Mapping[str, Any]
 
@@ -26,7 +26,7 @@ def edited(case: Case, table: Json) -> tuple[bool, str]:
     if not _declared(case, column):
         spec["type"] = kind_of(next(iter(want.values()), "")) if want else spec["type"]
     after = case.grid()
-    before = oracle_files.grid(case.start / case.deliverable["path"], case.deliverable)
+    before = files.grid(case.start / case.deliverable["path"], case.deliverable)
     had = _cells(case, before, names, specs, column)
     has = _cells(case, after, names, specs, column)
     for key in sorted(listed, key=str):
@@ -47,8 +47,8 @@ def edited(case: Case, table: Json) -> tuple[bool, str]:
 def rest(case: Case) -> tuple[bool, str]:
     """Everything but the cells to edit is as it was: other cells, sheets, columns, row order."""
     spec = case.deliverable
-    before = oracle_files.grid(case.start / spec["path"], spec)
-    after = oracle_files.grid(case.end / spec["path"], spec)
+    before = files.grid(case.start / spec["path"], spec)
+    after = files.grid(case.end / spec["path"], spec)
     if [fold(h) for h in before.header] != [fold(h) for h in after.header]:
         return False, "has other columns than at the start"
     if len(before.rows) != len(after.rows):
@@ -83,8 +83,8 @@ def _free(case: Case, before: Grid) -> set[tuple[int, int]]:
 
 def _same_sheets(case: Case) -> tuple[bool, str]:
     path = case.deliverable["path"]
-    before = oracle_files.workbook(case.start / path, formulas=True)
-    after = oracle_files.workbook(case.end / path, formulas=True)
+    before = files.workbook(case.start / path, formulas=True)
+    after = files.workbook(case.end / path, formulas=True)
     if list(before) != list(after):
         return False, "has other sheets than at the start"
     wanted = case.deliverable.get("sheet")
