@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rover.diagnose.inject.protocol import Damage, Injector
-from rover.diagnose.inject.registry import injector, injectors
+from rover.diagnose.inject.protocol import Damage, Injector, truth
+from rover.diagnose.inject.registry import combinations, injector, injectors
 from rover.rollout.env import Env, load_env, tree_of
 from rover_store.errors import UsageError
 
@@ -27,6 +27,9 @@ class Injected:
     note: str
     repair: str
     expects: tuple[tuple[str, str], ...]
+    components: tuple[str, ...]
+    right: tuple[int, ...]
+    fixable: bool
     paths: tuple[str, ...]
     resources: tuple[str, ...]
     commit: str
@@ -41,6 +44,9 @@ class Injected:
             "what": self.note,
             "repair": self.repair,
             "expects": [{"finding": kind, "component": component} for kind, component in self.expects],
+            "components": list(self.components),
+            "right": list(self.right),
+            "fixable": self.fixable,
             "paths": list(self.paths),
             "resources": list(self.resources),
             "commit": self.commit,
@@ -60,6 +66,7 @@ def inject(
     after = damage.applied(env.files)
     if after == dict(env.files) and not damage.resources:
         raise UsageError(f"{kind} with seed {seed} changes nothing in {name}")
+    known = truth(how, damage)
     commit = "" if dry_run else _commit(store, env, entry.tree, damage, command)
     return Injected(
         package=name,
@@ -67,7 +74,10 @@ def inject(
         seed=seed,
         note=damage.note,
         repair=how.repair,
-        expects=how.expects,
+        expects=known.expects,
+        components=known.components,
+        right=known.right,
+        fixable=known.fixable,
         paths=tuple(sorted(damage.files)),
         resources=tuple(sorted(damage.resources)),
         commit=commit,
@@ -76,8 +86,8 @@ def inject(
 
 
 def kinds() -> tuple[Injector, ...]:
-    """Every kind that can be injected."""
-    return injectors()
+    """Every kind that can be injected, the listed pairs and triples included."""
+    return (*injectors(), *combinations())
 
 
 def _commit(store: Store, env: Env, base: str, damage: Damage, command: str) -> str:

@@ -9,10 +9,9 @@ import random
 import re
 
 from rover.diagnose.demands import contract_sources, sources
-from rover.diagnose.inject.protocol import Damage, Unfit, rng_for
+from rover.diagnose.inject.protocol import C, Components, Damage, Expects, Masks, Unfit, V, rng_for
 from rover.diagnose.runs import mounted
 from rover.rollout.env import Env, tree_of
-from rover_store.ids import ComponentName
 from rover_store.records import Anchor, Context, ContextFile, Query, Table
 from rover_store.records.query import Source
 
@@ -23,7 +22,10 @@ class MissingInput:
     kind = "missing_input"
     summary = "a file that the task needs is no longer part of the workspace"
     repair = "C: bind the file again"
-    expects: tuple[tuple[str, ComponentName], ...] = (("missing_input", "context"),)
+    expects: Expects = (("missing_input", "context"),)
+    components: Components = ("context",)
+    right: Masks = (C,)
+    fixable = True
 
     def inject(self, env: Env, seed: int) -> Damage:
         needed = [p for p in contract_sources(env.contract) if p in env.start]
@@ -38,7 +40,10 @@ class ChangedData:
     kind = "changed_data"
     summary = "the data of a source file changed after the anchors were taken"
     repair = "V: derive the anchors again; or C: bind the former data again"
-    expects: tuple[tuple[str, ComponentName], ...] = (("changed_data", "context"),)
+    expects: Expects = (("changed_data", "context"),)
+    components: Components = ("context",)
+    right: Masks = (C, V)
+    fixable = True
 
     def inject(self, env: Env, seed: int) -> Damage:
         rng = rng_for(self.kind, seed)
@@ -56,7 +61,10 @@ class LeakedAnswer:
     kind = "leaked_answer"
     summary = "a file of the workspace shows the answer"
     repair = "C: take the file out"
-    expects: tuple[tuple[str, ComponentName], ...] = (("leaked_answer", "context"),)
+    expects: Expects = (("leaked_answer", "context"),)
+    components: Components = ("context",)
+    right: Masks = (C,)
+    fixable = True
 
     def inject(self, env: Env, seed: int) -> Damage:
         rng = rng_for(self.kind, seed)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from rover.diagnose.inject.protocol import Damage, Unfit, rng_for
+from rover.diagnose.inject.protocol import Components, Damage, Expects, H, Masks, Unfit, rng_for
 from rover.diagnose.probes.static import EDITORS, WRITERS
 from rover.rollout.env import Env
-from rover_store.ids import ComponentName
 
 HARNESS = "harness/harness.json"
 
@@ -14,7 +13,10 @@ class ToolRemoved:
     kind = "tool_removed"
     summary = "the tools with which a deliverable can be written are no longer offered"
     repair = "H: offer such a tool again"
-    expects: tuple[tuple[str, ComponentName], ...] = (("tool_removed", "harness"),)
+    expects: Expects = (("tool_removed", "harness"),)
+    components: Components = ("harness",)
+    right: Masks = (H,)
+    fixable = True
 
     def inject(self, env: Env, seed: int) -> Damage:
         rng = rng_for(self.kind, seed)
@@ -34,7 +36,10 @@ class BudgetTooSmall:
     kind = "budget_too_small"
     summary = "the budget of turns ends before the task can be done"
     repair = "H: grant enough turns"
-    expects: tuple[tuple[str, ComponentName], ...] = (("budget_too_small", "harness"),)
+    expects: Expects = (("budget_too_small", "harness"),)
+    components: Components = ("harness",)
+    right: Masks = (H,)
+    fixable = True
 
     def inject(self, env: Env, seed: int) -> Damage:
         turns = rng_for(self.kind, seed).choice((0, 1))

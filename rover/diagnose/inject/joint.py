@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from rover.diagnose.inject.context import copied, told, with_file, worth_telling
 from rover.diagnose.inject.harness import ToolRemoved
-from rover.diagnose.inject.protocol import Damage, rng_for
+from rover.diagnose.inject.protocol import C, Components, Damage, Expects, H, Masks, T, V, rng_for
 from rover.diagnose.inject.task import MissingGiven
 from rover.diagnose.inject.verifier import about_content, exists, rewritten
 from rover.rollout.env import Env
-from rover_store.ids import ComponentName
 from rover_store.records import Anchor, Criterion
 
 
@@ -16,7 +15,10 @@ class CodeAndTool:
     kind = "code_missing_and_tool_missing"
     summary = "the request lacks a value and the harness lacks the tool that writes the deliverable"
     repair = "T and H together: state the value, offer the tool"
-    expects: tuple[tuple[str, ComponentName], ...] = (("missing_given", "task"), ("tool_removed", "harness"))
+    expects: Expects = (("missing_given", "task"), ("tool_removed", "harness"))
+    components: Components = ("task", "harness")
+    right: Masks = (T | H,)
+    fixable = True
 
     def inject(self, env: Env, seed: int) -> Damage:
         return MissingGiven().inject(env, seed).and_then(ToolRemoved().inject(env, seed))
@@ -26,7 +28,10 @@ class LeakAndLax:
     kind = "leak_and_lax"
     summary = "a note in the workspace shows the answer, and the verifier accepts a copy of the note"
     repair = "C and V together: take the note out, check what the contract demands"
-    expects: tuple[tuple[str, ComponentName], ...] = (("leaked_answer", "context"), ("lax_verifier", "verifier"))
+    expects: Expects = (("leaked_answer", "context"), ("lax_verifier", "verifier"))
+    components: Components = ("context", "verifier")
+    right: Masks = (C | V,)
+    fixable = True
 
     def inject(self, env: Env, seed: int) -> Damage:
         rng = rng_for(self.kind, seed)

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 
 from rover.diagnose.demands import states, states_given
-from rover.diagnose.inject.protocol import Damage, Unfit, rng_for
+from rover.diagnose.inject.protocol import Components, Damage, Expects, Masks, T, Unfit, V, rng_for
 from rover.diagnose.restate import words
 from rover.rollout.env import Env
-from rover_store.ids import ComponentName
 from rover_store.records import GivenValue
 
 INSTRUCTION = "task/instruction.md"
@@ -25,7 +24,10 @@ class MissingGiven:
     kind = "missing_given"
     summary = "the request no longer tells a quantity, code or date that it needs to tell"
     repair = "T: state the value again"
-    expects: tuple[tuple[str, ComponentName], ...] = (("missing_given", "task"),)
+    expects: Expects = (("missing_given", "task"),)
+    components: Components = ("task",)
+    right: Masks = (T,)
+    fixable = True
 
     def inject(self, env: Env, seed: int) -> Damage:
         rng = rng_for(self.kind, seed)
@@ -44,7 +46,10 @@ class RenamedDeliverable:
     kind = "renamed_deliverable"
     summary = "the request (or the verifier) calls a deliverable by another name"
     repair = "T or V, whichever departs from the contract"
-    expects: tuple[tuple[str, ComponentName], ...] = (("renamed_deliverable", "task"),)
+    expects: Expects = (("renamed_deliverable", "task"),)
+    components: Components = ("task",)
+    right: Masks = (T,)
+    fixable = True
 
     def inject(self, env: Env, seed: int) -> Damage:
         rng = rng_for(self.kind, seed)
@@ -72,7 +77,13 @@ def renamed_in_verifier(env: Env, old: str, new: str) -> Damage:
     for path, data in env.verifier_files.items():
         if path.startswith("checks/") and pattern.search(data):
             changed[f"verifier/{path}"] = pattern.sub(new.encode(), data)
-    return Damage(changed, f"the verifier reads {new} instead of {old}")
+    return Damage(
+        changed,
+        f"the verifier reads {new} instead of {old}",
+        expects=(("renamed_deliverable", "verifier"),),
+        components=("verifier",),
+        right=(V,),
+    )
 
 
 def _replaced(text: str, value: str, vague: str) -> Iterator[str]:

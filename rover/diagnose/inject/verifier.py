@@ -6,13 +6,11 @@ import ast
 import hashlib
 import random
 
-from rover.diagnose.inject.protocol import Damage, Unfit, rng_for
+from rover.diagnose.inject.protocol import Components, Damage, Expects, Masks, Unfit, V, rng_for
 from rover.rollout.env import Env
-from rover_store.ids import ComponentName
 from rover_store.records import Criterion, Scalar, Table
 
 VERIFIER = "verifier/verifier.json"
-Expects = tuple[tuple[str, ComponentName], ...]
 
 
 class LaxVerifier:
@@ -20,6 +18,9 @@ class LaxVerifier:
     summary = "the verifier looks only whether a deliverable exists, so that an attacker passes"
     repair = "V: check what the contract demands"
     expects: Expects = (("lax_verifier", "verifier"),)
+    components: Components = ("verifier",)
+    right: Masks = (V,)
+    fixable = True
 
     def inject(self, env: Env, seed: int) -> Damage:
         how = rng_for(self.kind, seed).choice(_LAX)
@@ -31,6 +32,9 @@ class StrictVerifier:
     summary = "the verifier compares a deliverable byte by byte, so that an equally valid one fails"
     repair = "V: check what the contract demands"
     expects: Expects = (("strict_verifier", "verifier"),)
+    components: Components = ("verifier",)
+    right: Masks = (V,)
+    fixable = True
 
     def inject(self, env: Env, seed: int) -> Damage:
         rng = rng_for(self.kind, seed)
@@ -51,6 +55,9 @@ class WrongAnchor:
     summary = "an expected value is wrong"
     repair = "V: derive the anchors again"
     expects: Expects = (("wrong_anchor", "verifier"),)
+    components: Components = ("verifier",)
+    right: Masks = (V,)
+    fixable = True
 
     def inject(self, env: Env, seed: int) -> Damage:
         rng = rng_for(self.kind, seed)
@@ -83,6 +90,9 @@ class UnscoredRequirement:
     summary = "a demand of the contract is scored by no criterion"
     repair = "V: score it"
     expects: Expects = (("unscored_requirement", "verifier"),)
+    components: Components = ("verifier",)
+    right: Masks = (V,)
+    fixable = True
 
     def inject(self, env: Env, seed: int) -> Damage:
         if len(env.verifier.criteria) < 2:
@@ -98,6 +108,9 @@ class ExtraDemand:
     summary = "the verifier scores a file that nobody asks for"
     repair = "V: drop the criterion"
     expects: Expects = (("extra_demand", "verifier"),)
+    components: Components = ("verifier",)
+    right: Masks = (V,)
+    fixable = True
 
     def inject(self, env: Env, seed: int) -> Damage:
         path = rng_for(self.kind, seed).choice(("summary_log.txt", "README.md", "notes/method.txt"))
@@ -118,6 +131,9 @@ class FlakyVerifier:
     summary = "the verifier gives the same work different marks"
     repair = "V: check what the contract demands"
     expects: Expects = (("flaky_verifier", "verifier"),)
+    components: Components = ("verifier",)
+    right: Masks = (V,)
+    fixable = True
 
     def inject(self, env: Env, seed: int) -> Damage:
         criteria = about_content(env, self.kind)
