@@ -63,7 +63,7 @@ def asked(contract: Contract) -> tuple[Asked, ...]:
 
 def sources(query: Query) -> tuple[Source, ...]:
     """Every table that a query reads, nested ones too."""
-    return tuple(found for found in _walk(query) if isinstance(found, Source))
+    return tuple(found for found in parts(query) if isinstance(found, Source))
 
 
 def contract_sources(contract: Contract) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ def contract_sources(contract: Contract) -> tuple[str, ...]:
 
 def givens_used(contract: Contract) -> tuple[str, ...]:
     """Names of the given values that some rule refers to."""
-    names = {found.given for r in contract.requirements for found in _walk(r.rule) if isinstance(found, Given)}
+    names = {found.given for r in contract.requirements for found in parts(r.rule) if isinstance(found, Given)}
     return tuple(sorted(names))
 
 
@@ -108,7 +108,7 @@ def compared_with(contract: Contract, name: str) -> tuple[tuple[str, str], ...]:
     pairs = [
         (f.column, f.op)
         for r in contract.requirements
-        for f in _walk(r.rule)
+        for f in parts(r.rule)
         if isinstance(f, Filter) and f.value is not None and f.value.given == name
     ]
     return tuple(dict.fromkeys(pairs))
@@ -116,7 +116,7 @@ def compared_with(contract: Contract, name: str) -> tuple[tuple[str, str], ...]:
 
 def columns_of(contract: Contract, name: str) -> tuple[str, ...]:
     """Columns beside which a request states a given value: it is compared with them, or written into them."""
-    derived = {q.name for r in contract.requirements for q in _walk(r.rule) if isinstance(q, Derived)}
+    derived = {q.name for r in contract.requirements for q in parts(r.rule) if isinstance(q, Derived)}
     compared = [c for c, _ in compared_with(contract, name) if c not in derived]
     edited = [
         r.rule.column
@@ -191,12 +191,12 @@ def _answers(rule: Any) -> Iterator[Answer]:
         yield rule.value
 
 
-def _walk(value: Any) -> Iterator[BaseModel]:
+def parts(value: Any) -> Iterator[BaseModel]:
     """Every record inside a record."""
     if isinstance(value, BaseModel):
         yield value
         for name in type(value).model_fields:
-            yield from _walk(getattr(value, name))
+            yield from parts(getattr(value, name))
     elif isinstance(value, tuple | list):
         for item in value:
-            yield from _walk(item)
+            yield from parts(item)
