@@ -30,6 +30,10 @@ def command(
     policy: list[str] = typer.Option(
         [], "--policy", help="A model to replay as well, such as openai:NAME; see `rover help policies`."
     ),
+    review: bool = typer.Option(False, "--review", help="Leave the choice on a branch, review/CASE, for a person."),
+    interactive: bool = typer.Option(
+        False, "--interactive", help="Replay every combination, show them, and ask which to take."
+    ),
     seeds: int = typer.Option(1, "-k", "--seeds", min=1, max=64, help="Rollouts of each policy for each candidate."),
     workers: int = Workers,
     seed: int = Seed,
@@ -41,16 +45,18 @@ def command(
     Diagnoses the package, freezes at most one proposal for each component, and replays every combination of
     them under the same policies and seeds. The choice is confirmed on new seeds and by the sealed audit before
     the branch moves. An agent's mistake changes nothing. The same command goes on where it was interrupted.
-    The exit code is 1 where nothing was promoted.
+    `rover explain CASE` says why it chose what it chose. With --review the choice waits on the branch review/CASE
+    for `rover promote CASE`. The exit code is 1 where nothing was promoted or left for review.
 
     Example: rover repair my-task --fcr --exhaustive
     """
+    from rover.cli.choose import Question
     from rover.ops.repair import RepairRequest, repair
     from rover.sandbox.registry import open_runtime
 
     request = RepairRequest(
         package=package,
-        lazy=not exhaustive,
+        lazy=not (exhaustive or interactive),
         dry_run=dry_run,
         propose=_folders(propose),
         from_rev=from_rev,
@@ -58,6 +64,8 @@ def command(
         seeds=seeds,
         models=_models(policy),
         command=command_line(),
+        review=review,
+        choose=Question() if interactive else None,
     )
     with progress("repair") as bar:
         report = repair(
@@ -71,8 +79,7 @@ def command(
         print_json(_json(report))
     else:
         _print(report)
-    selected = report.repair.selected is not None and report.repair.outcome == "dry_run"
-    if not report.promoted and not selected:
+    if report.repair.outcome not in ("promoted", "review", "dry_run"):
         raise typer.Exit(1)
 
 
@@ -102,6 +109,7 @@ def _folders(propose: list[str]) -> dict[str, Path]:
 def _json(report: RepairReport) -> dict[str, Any]:
     value: dict[str, Any] = report.repair.model_dump(mode="json")
     value["case_commit"] = report.case or None
+    value["review"] = report.review or None
     value["rollouts_run"], value["rollouts_reused"] = report.rollouts_run, report.rollouts_reused
     return value
 
@@ -111,12 +119,15 @@ def _print(report: RepairReport) -> None:
     print(wrapped(f"{found.package}: {found.diagnosis.summary}"))
     print(lattice(found))
     if report.case:
-        say(f"case {found.case} ({report.case[:12]})")
+        say(f"case {found.case} ({report.case[:12]}); why: rover explain {found.case}")
+    if report.review:
+        say(f"look at it: rover diff HEAD {report.review}")
+        say(f"take it: rover promote {found.case}, or drop it with --drop")
     note(f"{report.rollouts_run} rollouts run, {report.rollouts_reused} reused in replay")
 
 
-def lattice(found: Repair) -> str:
-    """Proposals, the table of combinations, confirmation and outcome."""
+def lattice(found: Repair, *, said: bool = True) -> str:
+    """Proposals, the table of combinations, confirmation and (`said`) outcome."""
     from rover.repair.fcr import letters
 
     lines = [
@@ -126,7 +137,8 @@ def lattice(found: Repair) -> str:
     if found.candidates:
         lines += ["", table([_row(c) for c in _ordered(found.candidates)], _HEAD, right=(2, 3, 4)), ""]
     lines += [f"{g.gate}: {'holds' if g.passed else 'fails'}; {g.reason}" for g in found.confirmation]
-    lines.append(wrapped(f"{found.outcome}: {found.reason}"))
+    if said:
+        lines.append(wrapped(f"{found.outcome}: {found.reason}"))
     if found.promoted:
         lines.append(f"the branch is at {found.promoted[:12]}")
     return "\n".join(lines)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from rover.repair import fcr
 from rover.repair.candidates import Built, Frozen, Parent
 from rover.repair.case import Lattice
+from rover.repair.words import case_message
 from rover_store.records import Repair
-from rover_store.refs import CASES
+from rover_store.refs import CASES, HEADS
 
 if TYPE_CHECKING:
     from rover_store.store import Store
     from rover_store.write import Transaction
-
 
 
 def keep(
@@ -30,8 +30,11 @@ def keep(
     *,
     branch: str | None,
     command: str,
+    review: str = "",
 ) -> tuple[Repair, str]:
     """Write the case; with a branch, promote the choice as well. Returns the record as stored and the case commit.
+
+    `review` names a branch on which the choice is left instead, for a person to look at.
 
     LostRace where the branch is no longer at the parent: nothing is written then.
     """
@@ -49,7 +52,7 @@ def keep(
             head = f"proposals/{proposal.record.component}"
             files.update({f"{head}/{p}": d for p, d in proposal.draft.files.items()})
         case = tx.detached_commit(
-            f"Repair case {lattice.case}: {repair.outcome}\n\n{repair.reason}",
+            case_message(stored),
             base=parent.commit,
             files=files,
             parents=(parent.commit, *commits.values()),
@@ -57,6 +60,8 @@ def keep(
         )
         ref = CASES + lattice.case
         tx.set_ref(ref, case, expect=tx.ref(ref))
+        if review and repair.selected:
+            tx.move_ref(HEADS + review, tx.ref(HEADS + review), commits[repair.selected])
         if promoted is not None and branch is not None:
             tx.promote(branch, promoted, expect=parent.commit)
     return stored, case

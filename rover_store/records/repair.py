@@ -111,7 +111,7 @@ class Repair(Record):
     joint: Annotated[bool | None, Field(description="needs joint edits; known after an exhaustive run")] = None
     confirmation: tuple[GateResult, ...] = ()
     promoted: Annotated[ObjectId | None, Field(description="commit the branch moved to")] = None
-    outcome: Literal["promoted", "kept", "abstained", "undecided", "dry_run"]
+    outcome: Literal["promoted", "review", "kept", "abstained", "undecided", "dry_run"]
     reason: str = ""
 
     @property

@@ -22,7 +22,7 @@ ORDER = (
     "doctor",
 )  # fmt: skip
 #: run by tests of their own
-LONG = ("demo", "bench")
+LONG = ("demo", "bench", "explain", "promote")
 
 
 def examples(name: str) -> list[str]:
