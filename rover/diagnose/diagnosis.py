@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Literal
 
+from rover.diagnose.blame import from_findings
+from rover.diagnose.confidence import confidence
 from rover.diagnose.protocol import ProbeContext, Recorded
 from rover.diagnose.registry import probes
 from rover_store.records import Diagnosis, Finding
@@ -39,8 +41,18 @@ Judgement = Literal["sound", "environment", "agent", "infrastructure", "undecide
 Progress = Callable[[str], None]
 
 
-def diagnose(ctx: ProbeContext, *, only: Iterable[str] = (), progress: Progress | None = None) -> Diagnosis:
-    """Ask every probe (or those named in `only`), cheapest first, and weigh what they found."""
+def diagnose(
+    ctx: ProbeContext,
+    *,
+    only: Iterable[str] = (),
+    without: frozenset[str] = frozenset(),
+    progress: Progress | None = None,
+) -> Diagnosis:
+    """Ask every probe (or those named in `only`), cheapest first, and weigh what they found.
+
+    `without` names kinds whose rules are switched off: findings of these kinds from probes that were written for
+    them are dropped, as if nobody had thought of such a probe.
+    """
     wanted = set(only)
     found: list[Finding] = []
     for probe in probes():
@@ -48,8 +60,8 @@ def diagnose(ctx: ProbeContext, *, only: Iterable[str] = (), progress: Progress 
             continue
         if progress is not None:
             progress(probe.name)
-        found += probe.run(ctx)
-    findings = explained(tuple(found))
+        found += [f for f in probe.run(ctx) if f.kind not in without & probe.written_for]
+    findings = tuple(f.model_copy(update={"confidence": confidence(f)}) for f in explained(tuple(found)))
     verdict = _verdict(ctx, findings)
     return Diagnosis(
         package=ctx.env.package,
@@ -59,6 +71,7 @@ def diagnose(ctx: ProbeContext, *, only: Iterable[str] = (), progress: Progress 
         summary=_summary(ctx, findings, verdict),
         rollouts_run=ctx.runs.ran,
         rollouts_reused=ctx.runs.reused,
+        blame=from_findings(findings) or None if verdict == "environment" else None,
     )
 
 

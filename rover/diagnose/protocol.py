@@ -7,17 +7,19 @@ ask the same question of a candidate. It never learns how a defect came to be, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from rover_store.ids import ComponentName
 from rover_store.records import Finding, Trajectory, Verdict
 
 if TYPE_CHECKING:
     from rover.diagnose.runs import Runs
     from rover.rollout.engine import Engine
     from rover.rollout.env import Env
+    from rover.sandbox.protocol import Files
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,10 @@ class ProbeContext:
     #: resources of the revision examined: "files/orders" -> tree id
     resources: Mapping[str, str] = field(default_factory=dict)
     recorded: tuple[Recorded, ...] = ()
+    #: files of a tree by its id, for versions that package.json records; None where there is no store
+    read: Callable[[str], Files] | None = None
+    #: other versions of single components to try, beside those that diagnosis makes itself
+    neighbours: tuple[Neighbours, ...] = ()
 
     @cached_property
     def runs(self) -> Runs:
@@ -47,11 +53,28 @@ class ProbeContext:
         return Runs(self)
 
 
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """The package with one component in another version. `how` says in words which."""
+
+    component: ComponentName
+    how: str
+    env: Env
+
+
+class Neighbours(Protocol):
+    """Makes neighbours of a package for the components suspected; what cannot be made is left out."""
+
+    def __call__(self, ctx: ProbeContext, components: Sequence[ComponentName]) -> Iterable[Neighbour]: ...
+
+
 @runtime_checkable
 class Probe(Protocol):
     """One question about a package version."""
 
     name: str
+    #: kinds of findings that it was written for; empty where it knows no kind and sees only that something is wrong
+    written_for: frozenset[str]
     #: 0 reads records and files, 1 runs jobs in a sandbox, 2 a rollout, 3 many rollouts; cheapest go first
     cost: int
 

@@ -16,6 +16,7 @@ class AnchorValues:
     """Each anchor holds what its query gives on the present files, by both engines."""
 
     name = "anchors"
+    written_for = frozenset({"changed_data", "wrong_anchor"})
     cost = 1
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
@@ -64,6 +65,7 @@ class Leaks:
     """No answer, and nothing of the reference, can be read where the policy looks, outside the answer's own sources."""
 
     name = "leaks"
+    written_for = frozenset({"leaked_answer"})
     cost = 1
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:

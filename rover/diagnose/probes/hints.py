@@ -19,6 +19,7 @@ class SameScore:
     """Not every policy gets the same partial score: a criterion that nobody meets, or everybody, measures nothing."""
 
     name = "same_score"
+    written_for = frozenset({"same_score"})
     cost = 2
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
@@ -38,6 +39,7 @@ class Clock:
     """Dates that the contract is given do not lie after the package's own day."""
 
     name = "clock"
+    written_for = frozenset({"contradiction"})
     cost = 0
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
@@ -55,6 +57,7 @@ class Readings:
     """No two requirements say different things of one column, field or order."""
 
     name = "readings"
+    written_for = frozenset({"contradiction"})
     cost = 0
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:

@@ -19,6 +19,7 @@ class StartState:
     """Nothing done is not success."""
 
     name = "start"
+    written_for = frozenset[str]()
     cost = 1
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
@@ -34,6 +35,7 @@ class ReferenceState:
     """The verifier gives its own reference full marks, each time it is asked."""
 
     name = "reference"
+    written_for = frozenset[str]()
     cost = 1
     #: a check that flips a coin goes unseen once in 2 ** repeats times
     repeats = 8
@@ -64,6 +66,7 @@ class Attackers:
     """No null attacker reaches the pass mark."""
 
     name = "attackers"
+    written_for = frozenset[str]()
     cost = 3
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
@@ -104,6 +107,7 @@ class RecordedCrashes:
     """No recorded rollout left a state on which the verifier crashes. Graded again, so that a repair can ask too."""
 
     name = "recorded"
+    written_for = frozenset[str]()
     cost = 1
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
@@ -120,6 +124,7 @@ class CalibrationCases:
     """The verifier rejects each of its negatives for the requirement it breaks, and accepts each alternative."""
 
     name = "cases"
+    written_for = frozenset[str]()
     cost = 2
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:

@@ -16,6 +16,7 @@ class Replay:
     """The demonstrator solves the task from a clean start, without a refused write, and the verifier accepts it."""
 
     name = "replay"
+    written_for = frozenset[str]()
     cost = 2
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
@@ -79,6 +80,7 @@ class NeededTools:
     """
 
     name = "needed_tools"
+    written_for = frozenset({"tool_removed"})
     cost = 2
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
@@ -106,6 +108,7 @@ class Independent:
     """A second solver, written apart from the first, comes to a result that the verifier accepts."""
 
     name = "independent"
+    written_for = frozenset[str]()
     cost = 2
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:

@@ -45,6 +45,7 @@ class Givens:
     """Every value that the policy must be told stands where the contract says that it is told."""
 
     name = "givens"
+    written_for = frozenset({"missing_given"})
     cost = 0
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
@@ -71,6 +72,7 @@ class Inputs:
     """Every file that the contract derives an answer from, or that the context lists, is in the workspace."""
 
     name = "inputs"
+    written_for = frozenset({"missing_input"})
     cost = 0
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
@@ -104,6 +106,7 @@ class Deliverables:
     """Instruction, contract and criteria name the same deliverables, and the columns that are wanted."""
 
     name = "deliverables"
+    written_for = frozenset({"renamed_deliverable", "missing_given"})
     cost = 0
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
@@ -177,6 +180,7 @@ class Coverage:
     """Each requirement is scored by a criterion, and each criterion scores a requirement of the contract."""
 
     name = "coverage"
+    written_for = frozenset({"unscored_requirement", "extra_demand", "missing_anchor"})
     cost = 0
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
@@ -216,6 +220,7 @@ class Contradictions:
     """Nothing is required and forbidden at once."""
 
     name = "contradictions"
+    written_for = frozenset({"contradiction"})
     cost = 0
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
@@ -243,6 +248,7 @@ class Tools:
     """For each deliverable the harness offers a tool that can write it, and for each source one that reads it."""
 
     name = "tools"
+    written_for = frozenset({"tool_removed"})
     cost = 0
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
@@ -275,6 +281,7 @@ class Edges:
     """Each component is built against the present version of what it depends on."""
 
     name = "edges"
+    written_for = frozenset({"stale"})
     cost = 0
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
