@@ -66,7 +66,8 @@ def _fresh(rules: tuple[Mutation, ...], env: Env) -> list[Mutation]:
 def slip_rows(engine: Engine, family: Family, env: Env, seed: int) -> list[Row]:
     """The demonstrator with each slip, graded."""
     policies = [solver(family, "demonstrator", Slip(kind)) for kind in SLIPS]
-    results = engine.rollouts([RolloutRequest(env, p, seed_for("admission", p.id, seed)) for p in policies])
+    requests = [RolloutRequest(env, p, seed_for("admission", p.id, seed), None, "admission") for p in policies]
+    results = engine.rollouts(requests)
     verdicts = engine.grade([(r, env) for r in results])
     reference = reference_state(env)
     rows = []

@@ -128,7 +128,7 @@ def attacker_rows(engine: Engine, env: Env, seed: int) -> tuple[list[Row], int, 
     from rover.rollout.records import RolloutRequest, seed_for
 
     policies = [get_policy(f"null:{name}") for name in NULL_POLICIES]
-    requests = [RolloutRequest(env, p, seed_for("calibrate", p.id, seed)) for p in policies]
+    requests = [RolloutRequest(env, p, seed_for("calibrate", p.id, seed), None, "calibrate") for p in policies]
     results = engine.rollouts(requests)
     verdicts = engine.grade([(r, env) for r in results])
     rows = [

@@ -40,7 +40,7 @@ def demonstrate(
     if not isinstance(contract, FrozenContract):
         raise TypeError("a reference needs a frozen contract")
     contract.check(env.contract, env.instruction)
-    result = engine.rollouts([RolloutRequest(env, solver(family, role), seed)])[0]
+    result = engine.rollouts([RolloutRequest(env, solver(family, role), seed, None, "reference")])[0]
     problem = failure(result.trajectory)
     if problem:
         return Dropped(role, problem)

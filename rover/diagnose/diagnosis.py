@@ -97,11 +97,15 @@ def explained(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 
 def agent_failures(recorded: Iterable[Recorded]) -> tuple[Recorded, ...]:
-    """Recorded rollouts that failed and are no attacker's: the agent's, where the package is sound."""
+    """Recorded rollouts that failed: the agent's, where the package is sound.
+
+    What rover ran by itself to try a package, and attackers, are no agents.
+    """
     return tuple(
         r
         for r in recorded
-        if not r.trajectory.key.policy.startswith("null:")
+        if r.trajectory.purpose is None
+        and not r.trajectory.key.policy.startswith("null:")
         and r.verdict is not None
         and r.verdict.outcome in ("failed", "policy_error")
     )

@@ -164,7 +164,8 @@ class Runs:
         from rover.rollout.records import RolloutRequest, seed_for
 
         env = env or self.ctx.env
-        requests = [RolloutRequest(env, p, seed_for("diagnose", p.id, self.ctx.seed), budget) for p in policies]
+        seeds = [seed_for("diagnose", p.id, self.ctx.seed) for p in policies]
+        requests = [RolloutRequest(env, p, s, budget, "diagnose") for p, s in zip(policies, seeds, strict=True)]
         results = self.ctx.engine.rollouts(requests)
         self.reused += sum(r.reused for r in results)
         self.ran += sum(not r.reused for r in results)

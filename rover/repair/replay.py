@@ -100,7 +100,8 @@ class Replay:
     def play(self, env: Env, cast: Sequence[Actor]) -> tuple[Run, ...]:
         """Every actor on every seed, graded by the candidate's own verifier."""
         order = [(actor, k) for k in self.seeds for actor in cast]
-        requests = [RolloutRequest(env, a.policy, seed_for(self.case, a.policy.id, k)) for a, k in order]
+        seeds = [seed_for(self.case, a.policy.id, k) for a, k in order]
+        requests = [RolloutRequest(env, a.policy, s, None, "replay") for (a, _), s in zip(order, seeds, strict=True)]
         results = self.engine.rollouts(requests)
         self.reused += sum(r.reused for r in results)
         self.ran += sum(not r.reused for r in results)

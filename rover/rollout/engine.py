@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -145,7 +146,7 @@ class Engine:
         if known is not None and known.end != "infra_error":
             result = RolloutResult(key, known, self.end_of(known), True)
         else:
-            played = self._play(env, requests[0])
+            played = _labelled(self._play(env, requests[0]), requests[0].purpose)
             blobs = Blobs(played.blobs, start_blobs(env))
             result = RolloutResult(key, played.trajectory, EndState(played.end, blobs.read), False)
             if played.trajectory.end != "infra_error":
@@ -323,6 +324,12 @@ class Engine:
         self._boxes.close()
         wait(running)
         self._boxes = Pool(self.runtime, self.workers)
+
+
+def _labelled(played: Played, purpose: str | None) -> Played:
+    if purpose is None:
+        return played
+    return replace(played, trajectory=played.trajectory.model_copy(update={"purpose": purpose}))
 
 
 def _unplayed(job: Job, error: SandboxError) -> Played:

@@ -18,12 +18,16 @@ from rover_store.trees import LINK, TreeItem
 
 @dataclass(frozen=True, slots=True)
 class RolloutRequest:
-    """One rollout to be had: run, or found in the evidence. `budget` None is the harness's own."""
+    """One rollout to be had: run, or found in the evidence. `budget` None is the harness's own.
+
+    `purpose` says that rover runs it by itself, to try a package: such a rollout says nothing of an agent.
+    """
 
     env: Env
     policy: Policy
     seed: int
     budget: Budget | None = None
+    purpose: str | None = None
 
     def key(self, runtime: str) -> RolloutKey:
         """Everything that the rollout depends on."""

@@ -92,6 +92,10 @@ class Trajectory(Record):
         ObjectId | None,
         Field(description="tree of the end state, where turns and workspaces were dropped; key and verdicts stay"),
     ] = None
+    purpose: Annotated[
+        str | None,
+        Field(description="what rover ran it for by itself (admission, replay, ...); absent where somebody asked"),
+    ] = None
 
     @property
     def end_tree(self) -> str:
