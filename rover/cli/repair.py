@@ -119,7 +119,8 @@ def _print(report: RepairReport) -> None:
     print(wrapped(f"{found.package}: {found.diagnosis.summary}"))
     print(lattice(found))
     if report.case:
-        say(f"case {found.case} ({report.case[:12]}); why: rover explain {found.case}")
+        say(f"case {found.case} ({report.case[:12]})")
+        say(f"why: rover explain {found.case}")
     if report.review:
         say(f"look at it: rover diff HEAD {report.review}")
         say(f"take it: rover promote {found.case}, or drop it with --drop")

@@ -89,7 +89,7 @@ def run(
     if not entries:
         hint = "`rover list` shows all names"
         raise UsageError(f"no package of {request.rev} matches {request.pattern!r}", hint=hint)
-    policies = [_policy(store, entry, request) for entry in entries]
+    policies = [policy_of(store, entry, request) for entry in entries]
     rows: list[Ran] = []
     total = len(entries) * request.attempts
     with Engine(runtime, store.evidence, workers) as engine:
@@ -164,7 +164,7 @@ def _row(package: str, attempt: int, result: RolloutResult, verdict: Verdict) ->
     )
 
 
-def _policy(store: Store, entry: PackageEntry, request: RunRequest) -> Policy:
+def policy_of(store: Store, entry: PackageEntry, request: RunRequest) -> Policy:
     """The policy for one package: a solver is the one of its family."""
     family = None
     if request.policy.partition(":")[0].partition("+")[0] == "solver":
