@@ -18,6 +18,7 @@ from rover.repair.proposals.history import FromHistory
 from rover.repair.proposals.protocol import Draft, Earlier, PackageView, Proposer
 from rover.repair.proposals.registry import propose, proposers
 from rover.repair.proposals.rules_harness import wanted
+from rover.repair.proposals.styles import propose_styles
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env, env_from_files, tree_of
 from rover.sandbox.protocol import Files
@@ -152,15 +153,26 @@ def test_nothing_is_proposed_for_a_hypothesis() -> None:
     assert propose(view_of(env), diagnosis(*doubts)) == ()
 
 
-def test_who_blames_the_wrong_side_proposes_too() -> None:
-    """A request with a hole also suggests more room and a verifier that does not insist: the gates decide."""
-    env = env_from_files(summary_package(), summary_resources())
-    hole = finding("missing_given", "task", subject="report.total", value="total")
-    drafts = {d.component: d for d in propose(view_of(env), diagnosis(hole))}
-    assert set(drafts) == {"task", "harness", "verifier"}
-    loose = with_draft(env, drafts["verifier"]).verifier
-    assert {c.id for c in loose.criteria if not c.weight} == {"format", "rows", "orders", "total"}
+def test_each_suspect_is_made_to_fit_the_rest() -> None:
+    """A demonstrator that gets nowhere may lack words or room: whoever is suspected proposes, and nobody else."""
+    files = {**summary_package(), "task/instruction.md": b"Summarise `orders.csv` into `report.csv`.\n"}
+    env = env_from_files(files, summary_resources())
+    lost = finding("unsolvable", "task").model_copy(update={"components": ("task", "harness")})
+    drafts = {d.component: d for d in propose(view_of(env), diagnosis(lost))}
+    assert set(drafts) == {"harness"}  # without a family nobody can tell which words are lacking
     assert with_draft(env, drafts["harness"]).harness.budget.turns == 60
+
+
+def test_haste_is_only_there_where_styles_are_asked_for() -> None:
+    env = env_from_files(summary_package(), summary_resources())
+    strict = diagnosis(finding("strict_verifier", "verifier"))
+    (draft,) = propose(view_of(env), strict)
+    assert (draft.proposer, draft.style) == ("verifier-rule", "rule")
+    products = propose_styles(view_of(env), strict, 3)
+    assert [s[0].style for s in products.sets] == ["rule", "hasty"]  # without an engine the rule is all there is to derive
+    assert products.sets[0] == (draft,)
+    loose = with_draft(env, products.sets[1][0]).verifier
+    assert {c.id for c in loose.criteria if not c.weight} == {"format", "rows", "orders", "total"}
 
 
 def test_a_file_that_nobody_can_read_is_not_bound_again() -> None:
@@ -213,7 +225,7 @@ def test_an_earlier_context_brings_the_resources_that_it_was_bound_to() -> None:
 
 def test_every_proposer_is_one() -> None:
     assert all(isinstance(p, Proposer) for p in proposers())
-    assert len({p.name for p in proposers()}) == len(proposers()) == 9
+    assert len({p.name for p in proposers()}) == len(proposers()) == 13
 
 
 # --- checks from a contract ----------------------------------------------------------------------------------

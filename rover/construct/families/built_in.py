@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rover.construct.config import BuildConfig
 from rover.construct.families.protocol import Draft, Dropped
-from rover.policy.protocol import Plan
+from rover.policy.protocol import Plan, PolicyFailure
+from rover_store.records import Contract
 
 if TYPE_CHECKING:
     from rover.construct.profile import Profile
@@ -32,6 +33,22 @@ class BuiltIn:
 
     def alternative(self) -> Plan:
         return cast(Plan, self._module("alternative").plan)
+
+    def request(self, contract: Contract, present: str) -> str | None:
+        """The request of a contract, worded as near to `present` as can be; None where the contract is no such task."""
+        from rover.construct.families.author import Author, Misfit
+
+        try:
+            return cast(str, self._module("restate").request(contract, Author(present)))
+        except Misfit:
+            return None
+
+    def reads(self, instruction: str) -> Any:
+        """What the demonstrator reads in a request, to compare two; None where it cannot read it."""
+        try:
+            return self._module("demonstrator").read(instruction)
+        except PolicyFailure:
+            return None
 
     def _module(self, part: str) -> Any:
         return importlib.import_module(f"rover.construct.families.{self.name}.{part}")

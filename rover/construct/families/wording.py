@@ -63,7 +63,8 @@ class Condition:
 
     def words(self, rng: random.Random) -> str:
         phrases = {"text": _TEXT, "number": _NUMBER, "date": _DATE}[self.kind][self.op]
-        return f"{name(self.column)} {rng.choice(phrases).format(v=value(self.value, self.kind))}"
+        said = value(self.value, self.kind)
+        return rng.choice(tuple(f"{name(self.column)} {phrase.format(v=said)}" for phrase in phrases))
 
 
 def name(text: str) -> str:

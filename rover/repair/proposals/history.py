@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rover.diagnose.diagnosis import suspects
-from rover.repair.proposals.protocol import Draft, Earlier, Files, PackageView
+from rover.repair.proposals.protocol import Draft, Earlier, Files, PackageView, Style
 from rover_store.errors import NotFound
 from rover_store.ids import ComponentName
 from rover_store.records import Context, Diagnosis
@@ -11,6 +11,9 @@ from rover_store.records import Context, Diagnosis
 
 class FromHistory:
     """The last version of a suspected component under which the package was admitted, else the last other one."""
+
+    style: Style = "history"
+    written_for: frozenset[str] = frozenset()
 
     def __init__(self, component: ComponentName) -> None:
         self.component: ComponentName = component

@@ -1,28 +1,44 @@
-"""Who proposes, and in what order: rules, re-derivation, other distributions' proposers, history. One a component.
+"""Who proposes, and in what order: rules, re-derivation, history, a model, haste. At most one draft a component.
 
-Other distributions add proposers as `rover.proposers` entry points (a class without arguments).
+Other distributions add proposers as `rover.proposers` entry points (a class without arguments). What a proposer
+hands over is checked before anyone sees it; one that crashes, hangs or hands over what is no component proposes
+nothing, and the reason is told.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import entry_points
 
+from rover.repair.proposals.check import honest, refusal
+from rover.repair.proposals.guard import guarded
+from rover.repair.proposals.hasty import Hasty
 from rover.repair.proposals.history import FromHistory
-from rover.repair.proposals.protocol import Draft, PackageView, Proposer
+from rover.repair.proposals.protocol import Draft, PackageView, Proposer, Style
+from rover.repair.proposals.rederive import ContextAgain, HarnessAgain, TaskAgain, VerifierAgain
 from rover.repair.proposals.rules_context import ContextByRule
 from rover.repair.proposals.rules_harness import HarnessByRule
 from rover.repair.proposals.rules_task import TaskByRule
-from rover.repair.proposals.rules_verifier import VerifierAgain, VerifierByRule
+from rover.repair.proposals.rules_verifier import VerifierByRule
 from rover_store.errors import UsageError
-from rover_store.ids import COMPONENTS
+from rover_store.ids import COMPONENTS, ComponentName
 from rover_store.records import Diagnosis
 
 GROUP = "rover.proposers"
+#: the order in which styles are asked; `hasty` only where more than one style is asked for
+STYLES: tuple[Style, ...] = ("rule", "rederive", "history", "model", "hasty")
+#: products of styles that one repair tries
+MOST_PRODUCTS = 16
+
+Tell = Callable[[str], None]
 
 
-def proposers(*, history: bool = True) -> tuple[Proposer, ...]:
-    """The built-in proposers, those of other distributions, and, unless it is off, history."""
-    found: list[Proposer] = [ContextByRule(), TaskByRule(), HarnessByRule(), VerifierByRule(), VerifierAgain()]
+def proposers(*, history: bool = True, more: Sequence[Proposer] = ()) -> tuple[Proposer, ...]:
+    """All proposers in the order in which they are asked. `more`: those that need settings, such as models."""
+    found: list[Proposer] = [
+        ContextByRule(), TaskByRule(), HarnessByRule(), VerifierByRule(),
+        ContextAgain(), TaskAgain(), HarnessAgain(), VerifierAgain(), Hasty(),
+    ]  # fmt: skip
     for point in sorted(entry_points(group=GROUP), key=lambda p: p.name):
         made = point.load()()
         if not isinstance(made, Proposer):
@@ -30,19 +46,56 @@ def proposers(*, history: bool = True) -> tuple[Proposer, ...]:
         found.append(made)
     if history:
         found += [FromHistory(component) for component in COMPONENTS]
-    return tuple(found)
+    return tuple(sorted([*found, *more], key=lambda p: STYLES.index(p.style)))
 
 
-def propose(view: PackageView, diagnosis: Diagnosis, *, history: bool = True) -> tuple[Draft, ...]:
+def propose(
+    view: PackageView,
+    diagnosis: Diagnosis,
+    *,
+    history: bool = True,
+    without: frozenset[str] = frozenset(),
+    more: Sequence[Proposer] = (),
+    tell: Tell | None = None,
+) -> tuple[Draft, ...]:
     """At most one draft for each component, in the order C, T, H, V: the first that changes something.
 
-    `history` False leaves out what would merely take back an edit.
+    `history` False leaves out what would merely take back an edit. `without`: kinds of findings whose rules are off.
     """
-    chosen: dict[str, Draft] = {}
-    for proposer in proposers(history=history and view.history is not None):
-        if proposer.component in chosen:
+    chosen = drafts(view, diagnosis, 1, asked(view, history, more, hasty=False), without, tell)
+    return tuple(found[0] for found in chosen.values())
+
+
+def asked(view: PackageView, history: bool, more: Sequence[Proposer], *, hasty: bool) -> tuple[Proposer, ...]:
+    found = proposers(history=history and view.history is not None, more=more)
+    return tuple(p for p in found if hasty or p.style != "hasty")
+
+
+def drafts(
+    view: PackageView,
+    diagnosis: Diagnosis,
+    most: int,
+    order: Iterable[Proposer],
+    without: frozenset[str],
+    tell: Tell | None,
+) -> dict[ComponentName, list[Draft]]:
+    """Up to `most` different drafts for each component, in the order of styles."""
+    rest = tuple(f for f in diagnosis.findings if f.kind not in without)
+    narrowed = diagnosis.model_copy(update={"findings": rest})
+    chosen: dict[ComponentName, list[Draft]] = {component: [] for component in COMPONENTS}
+    for proposer in order:
+        mine = chosen[proposer.component]
+        if len(mine) == most:
             continue
-        made = proposer.propose(view, diagnosis)
-        if made is not None and (dict(made.files) != view.component(made.component) or made.resources):
-            chosen[made.component] = made
-    return tuple(chosen[c] for c in COMPONENTS if c in chosen)
+        made, problem = guarded(proposer, view, narrowed if proposer.written_for else diagnosis)
+        problem = problem or (refusal(view, proposer.component, made) if made is not None else "")
+        if problem and tell is not None:
+            tell(f"{proposer.name}: {problem}")
+        if made is None or problem or any(_same(made, other) for other in mine):
+            continue
+        mine.append(honest(view, made, proposer))
+    return {component: found for component, found in chosen.items() if found}
+
+
+def _same(one: Draft, other: Draft) -> bool:
+    return dict(one.files) == dict(other.files) and dict(one.resources) == dict(other.resources)

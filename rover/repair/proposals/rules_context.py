@@ -1,117 +1,143 @@
-"""Proposals for the context: take a leak out, bind a missing or changed file as package.json records it."""
+"""Proposals for the context by rule: bind again, call by its name, take out, convert back, mark as editable."""
 
 from __future__ import annotations
 
-from rover.diagnose.demands import contract_sources
-from rover.diagnose.runs import mounted
-from rover.repair.proposals.protocol import Draft, Files, PackageView
-from rover_store.errors import NotFound
+from collections.abc import Callable
+
+from rover.repair.proposals.context_edit import ContextEdit, bind_recorded, find_missing
+from rover.repair.proposals.protocol import Draft, PackageView, Style, suspected
+from rover.repair.proposals.units import as_the_contract_says
 from rover_store.ids import ComponentName
-from rover_store.records import Context, Diagnosis, Edge, Finding, ResourceRef
+from rover_store.records import Diagnosis, Finding
+
+KINDS = frozenset(
+    {
+        "missing_input", "misnamed_input", "changed_data", "stale_anchor", "conflicting_copies", "wrong_unit",
+        "leaked_answer", "verifier_readable", "goal_at_start", "leftover_output", "protected_target", "missing_given",
+        "wrong_given", "ambiguous_request", "contradiction",
+    }
+)  # fmt: skip
 
 
 class ContextByRule:
-    """One edit of the context for all findings that point there."""
+    """One edit of the context for all findings that suspect it."""
 
     name = "context-rule"
     component: ComponentName = "context"
+    style: Style = "rule"
+    written_for = KINDS
 
     def propose(self, view: PackageView, diagnosis: Diagnosis) -> Draft | None:
-        work = _Context(view)
-        for finding in diagnosis.findings:
-            if finding.status != "confirmed":
-                continue
-            if finding.kind == "leaked_answer" and finding.components[0] == "context":
-                work.take_out(str(finding.details.get("subject", "")))
-            elif finding.kind == "missing_input":
-                work.bind_again(finding)
-            elif finding.kind == "changed_data":
-                work.bind_recorded()
-        return work.draft()
+        edit = ContextEdit(view)
+        for finding in suspected("context", diagnosis):
+            rule = _RULES.get(finding.kind)
+            if rule is not None:
+                rule(edit, finding)
+        return edit.draft()
 
 
-class _Context:
-    """A context under edit."""
-
-    def __init__(self, view: PackageView) -> None:
-        self.view = view
-        self.files = view.component("context")
-        self.record: Context = view.env.context
-        self.resources: dict[str, Files] = {}
-        self.done: list[str] = []
-        self.writes: list[str] = []
-
-    def take_out(self, path: str) -> None:
-        """Delete a file of the package, or unbind the resource that brings it. What an answer is read from stays."""
-        env = self.view.env
-        if path not in env.start or path in (*env.targets(), *contract_sources(env.contract)):
-            return
-        if self.files.pop(f"files/{path}", None) is None:
-            kept = tuple(r for r in self.record.resources if path not in mounted(self.view.env, r))
-            if len(kept) == len(self.record.resources):
-                return
-            self.record = self.record.model_copy(update={"resources": kept})
-        listed = tuple(f for f in self.record.files if f.path != path)
-        self.record = self.record.model_copy(update={"files": listed})
-        self._did(f"take out {path}, which shows an answer", path)
-
-    def bind_again(self, finding: Finding) -> None:
-        """Bind the resources that package.json records and context.json no longer lists."""
-        bound = {f"{r.kind}/{r.name}" for r in self.record.resources}
-        missing = str(finding.details.get("subject", ""))
-        for edge in _recorded(self.view):
-            name = edge.target.removeprefix("resources/")
-            if name not in bound:
-                self._bind(name, edge.version, f"bind {name} again, for {missing}")
-
-    def bind_recorded(self) -> None:
-        """Bind the versions that the context was built against."""
-        bound = {f"{r.kind}/{r.name}": r.tree for r in self.record.resources}
-        for edge in _recorded(self.view):
-            name = edge.target.removeprefix("resources/")
-            if name in bound and bound[name] != edge.version:
-                self._bind(name, edge.version, f"bind {name} as it was when the package was built")
-
-    def _bind(self, name: str, tree: str, why: str) -> None:
-        content = self._content(name, tree)
-        if content is None or name in self.resources:
-            return
-        kind, _, short = name.partition("/")
-        old = next((r for r in self.record.resources if f"{r.kind}/{r.name}" == name), None)
-        ref = old.model_copy(update={"tree": tree}) if old else ResourceRef.model_validate(
-            {"kind": kind, "name": short, "tree": tree}
-        )  # fmt: skip
-        others = [r for r in self.record.resources if r is not old]
-        refs = tuple(sorted([*others, ref], key=lambda r: (r.kind, r.name)))
-        self.record = self.record.model_copy(update={"resources": refs})
-        self.resources[name] = content
-        self._did(why, name)
-
-    def _content(self, name: str, tree: str) -> Files | None:
-        if self.view.read is None:
-            return None
-        try:
-            return self.view.read(tree)
-        except NotFound:
-            return None
-
-    def _did(self, what: str, where: str) -> None:
-        self.done.append(what)
-        self.writes.append(f"path:{where}")
-
-    def draft(self) -> Draft | None:
-        if not self.done:
-            return None
-        files = {**self.files, "context.json": self.record.dump()}
-        return Draft(
-            component="context",
-            files=files,
-            resources=self.resources,
-            rationale="; ".join(self.done),
-            writes=tuple(self.writes),
-        )
+def about(finding: Finding) -> tuple[str, ...]:
+    """The files that a finding is about, as its details name them."""
+    details = finding.details
+    paths = [str(p) for p in details.get("paths", [])]
+    single = [str(details[k]) for k in ("path", "subject") if details.get(k)]
+    return tuple(dict.fromkeys([*single, *paths]))
 
 
-def _recorded(view: PackageView) -> list[Edge]:
-    return [e for e in view.env.record.edges if e.source == "context" and e.target.startswith("resources/")]
+# --- one rule for each kind ------------------------------------------------------------------------------
+def _missing_input(edit: ContextEdit, finding: Finding) -> None:
+    bound = {f"{r.kind}/{r.name}" for r in edit.record.resources}
+    bind_recorded(edit, lambda name: name not in bound)
+    now = edit.start()
+    for path in about(finding):
+        if path not in now:
+            find_missing(edit, path)
+
+
+def _misnamed(edit: ContextEdit, finding: Finding) -> None:
+    bind_recorded(edit)
+    found = finding.details.get("found")
+    for path in about(finding)[:1]:
+        if found and path not in edit.start():
+            edit.rename(str(found), path)
+
+
+def _changed_data(edit: ContextEdit, finding: Finding) -> None:
+    bind_recorded(edit)
+
+
+def _copies(edit: ContextEdit, finding: Finding) -> None:
+    """The copy that the contract does not read goes; between two that it reads, the recorded version decides."""
+    spare = [p for p in about(finding) if p not in edit.needed and p in edit.start()]
+    found = finding.details.get("found")
+    if isinstance(found, str) and found in edit.start() and found not in edit.needed:
+        spare.append(found)
+    bind_recorded(edit)
+    for path in dict.fromkeys(spare):
+        edit.take_out(path, "which says something else than the file that the contract names")
+
+
+def _unit(edit: ContextEdit, finding: Finding) -> None:
+    before = len(edit.done)
+    bind_recorded(edit)
+    for path in about(finding):
+        now = edit.start()
+        if len(edit.done) == before and path in now:
+            column = finding.details.get("column")
+            data = as_the_contract_says(edit.view.contract, path, now[path], str(column) if column else None)
+            if data is not None:
+                edit.put(path, data, f"write the values of {path} as the contract says")
+
+
+def _shown(edit: ContextEdit, finding: Finding) -> None:
+    for path in about(finding):
+        edit.take_out(path, "which shows what the policy is to find out")
+
+
+def _readable(edit: ContextEdit, finding: Finding) -> None:
+    for path in about(finding):
+        edit.take_out(path, "which is the verifier's")
+
+
+def _left_over(edit: ContextEdit, finding: Finding) -> None:
+    targets = [p for p in about(finding) if p in edit.start()]
+    targets = targets or [d.path for d in edit.view.contract.deliverables if not d.in_place]
+    for path in targets:
+        edit.take_out(path, "which is left over from an earlier run")
+    bind_recorded(edit)
+
+
+def _protected(edit: ContextEdit, finding: Finding) -> None:
+    for deliverable in edit.view.contract.deliverables:
+        if deliverable.in_place:
+            edit.allow(deliverable.path)
+
+
+def _from_record(edit: ContextEdit, finding: Finding) -> None:
+    """What a file should state stands there in the recorded version, if that is another one."""
+    where = str(finding.details.get("stated_in", ""))
+    holder = edit.holder(where)
+    if where in ("", "instruction"):
+        return
+    name = f"{holder.kind}/{holder.name}" if holder else ""
+    bind_recorded(edit, lambda n: not name or n == name)
+
+
+_RULES: dict[str, Callable[[ContextEdit, Finding], None]] = {
+    "missing_input": _missing_input,
+    "misnamed_input": _misnamed,
+    "changed_data": _changed_data,
+    "stale_anchor": _changed_data,
+    "conflicting_copies": _copies,
+    "wrong_unit": _unit,
+    "leaked_answer": _shown,
+    "verifier_readable": _readable,
+    "goal_at_start": _left_over,
+    "leftover_output": _left_over,
+    "protected_target": _protected,
+    "missing_given": _from_record,
+    "wrong_given": _from_record,
+    "ambiguous_request": _from_record,
+    "contradiction": _from_record,
+}
 

@@ -1,54 +1,200 @@
-"""Proposals for the task: say what the contract needs said, call a deliverable by the contract's name.
+"""Proposals for the task by rule: say what the contract says, and nothing against it.
 
-The contract itself is never touched: it is the frozen intent.
+The contract itself is the frozen intent. It is put back only where the package's own copy departs from it.
 """
 
 from __future__ import annotations
 
-from rover.diagnose.restate import restated, words
-from rover.repair.proposals.protocol import Draft, PackageView
+import re
+from collections.abc import Callable, Iterator
+
+from rover.diagnose.demands import columns_of, states
+from rover.diagnose.restate import missing, restated, words
+from rover.repair.proposals.protocol import Draft, PackageView, Style, suspected
+from rover.repair.proposals.wordings import says_the_contract, worded
 from rover_store.ids import ComponentName
-from rover_store.records import Diagnosis, Finding
+from rover_store.records import Diagnosis, Finding, GivenValue
+
+_BULLET = re.compile(r"^\s*(?:[-*]|\d+[.)])\s+")
+
+
+KINDS = frozenset(
+    {
+        "missing_given", "renamed_deliverable", "wrong_given", "ambiguous_request", "contradiction", "leaked_answer",
+        "extra_demand", "missing_input", "misnamed_input", "unsolvable",
+    }
+)  # fmt: skip
 
 
 class TaskByRule:
-    """One edit of the request for all findings that point there."""
+    """One edit of the request for all findings that suspect the task."""
 
     name = "task-rule"
     component: ComponentName = "task"
+    style: Style = "rule"
+    written_for = KINDS
 
     def propose(self, view: PackageView, diagnosis: Diagnosis) -> Draft | None:
         text = view.env.instruction
         done: list[str] = []
-        needs: list[str] = []
-        for finding in diagnosis.findings:
-            if finding.status != "confirmed" or finding.components[0] != "task":
-                continue
-            text, what = _edited(view, text, finding)
-            if what:
-                done.append(what)
-                needs.append(f"given:{finding.details.get('subject', '')}")
-        if not done or text == view.env.instruction:
+        for finding in suspected("task", diagnosis):
+            rule = _RULES.get(finding.kind)
+            if rule is not None:
+                text, what = rule(view, text, finding)
+                done += [what] if what else []
+        if not done:
             return None
-        files = {**view.component("task"), "instruction.md": text.encode()}
-        return Draft(component="task", files=files, rationale="; ".join(done), writes=("path:instruction.md",))
+        if says_the_contract(view, text) is False:
+            # what the edits leave is still not what the contract says: the family's words for it are
+            text = worded(view, text) or text
+        return draft(view, text, "; ".join(dict.fromkeys(done)))
 
 
-def _edited(view: PackageView, text: str, finding: Finding) -> tuple[str, str]:
-    """The request after one edit, and what it was in words; empty where there is none to make."""
-    subject = str(finding.details.get("subject", ""))
-    if finding.kind == "missing_given":
-        givens = [g for g in view.env.contract.givens if g.name == subject]
-        if givens:
-            return restated(text, view.env.contract, givens), f"state the value of {subject} again"
-        value = finding.details.get("value", subject)
+def draft(view: PackageView, text: str, rationale: str) -> Draft | None:
+    """The task with this request, and the contract as it is meant."""
+    files = {**view.component("task"), "instruction.md": text.encode()}
+    if view.contract != view.env.contract:
+        files["contract.json"] = view.contract.dump()
+        rationale += "; and put the contract back as it is meant"
+    if files == view.component("task"):
+        return None
+    return Draft(component="task", files=files, rationale=rationale, writes=("file:task/instruction.md",))
+
+
+Edit = tuple[str, str]
+
+
+# --- one rule for each kind ------------------------------------------------------------------------------
+def _missing(view: PackageView, text: str, finding: Finding) -> Edit:
+    subject, value = str(finding.details.get("subject", "")), finding.details.get("value")
+    if finding.details.get("stated_in", "instruction") != "instruction" and value is not None:
+        return f"{text.rstrip()}\n\nThe value {subject} is {words(value)}.\n", f"state the value of {subject}"
+    givens = [g for g in view.contract.givens if g.name == subject]
+    if givens:
+        return restated(text, view.contract, givens), f"state the value of {subject} again"
+    if value is not None and not states(text, value):
         return f"{text.rstrip()}\n\nIt also has to hold {words(str(value))}.\n", f"name {value}"
-    if finding.kind == "renamed_deliverable":
-        found = finding.details.get("found")
-        if found:
-            return text.replace(str(found), subject), f"ask for {subject}, as the contract does"
-    if finding.kind == "leaked_answer" and subject == "instruction":
-        sample = str(finding.details.get("sample", ""))
-        lines = [line for line in text.splitlines() if not sample or sample.lower() not in line.lower()]
+    return _whole(view, text, finding)
+
+
+def _renamed(view: PackageView, text: str, finding: Finding) -> Edit:
+    found = finding.details.get("found")
+    path = str(finding.details.get("path") or finding.details.get("subject", ""))
+    if found and path and str(found) in text and not states(text, path):
+        return text.replace(str(found), path), f"ask for {path}, as the contract does"
+    return _whole(view, text, finding)
+
+
+def _wrong(view: PackageView, text: str, finding: Finding) -> Edit:
+    """Another value than the contract's: the contract's, where the other one stands for it."""
+    found, value = finding.details.get("found"), finding.details.get("value")
+    given = _given(view, finding)
+    if found is None or value is None:
+        return _whole(view, text, finding)
+    columns = columns_of(view.contract, given.name) if given else ()
+    new = text
+    for line in _clauses(text):
+        if (not columns or any(states(line, c) for c in columns)) and states(line, found):
+            new = new.replace(line, _exchanged(line, found, value))
+    if new == text:
+        return _whole(view, text, finding)
+    return new, f"say {words(value)}, as the contract does"
+
+
+def _double(view: PackageView, text: str, finding: Finding) -> Edit:
+    """Two readings of one thing: the sentence with the reading that is not the contract's goes."""
+    found, value = finding.details.get("found"), finding.details.get("value")
+    if found is not None:
+        for clause in _clauses(text):
+            if states(clause, found) and not (value is not None and states(clause, value)):
+                return _without(text, clause), f"take out that it is {words(found)}"
+        both = [c for c in _clauses(text) if states(c, found)]
+        if both and value is not None:
+            cut = re.sub(rf"\s*\(?\b(?:or|and)\s+{re.escape(words(found))}\)?", "", both[0])
+            if cut != both[0]:
+                return text.replace(both[0], cut), f"say only {words(value)}"
+    return _whole(view, text, finding)
+
+
+def _ruled_out(view: PackageView, text: str, finding: Finding) -> Edit:
+    """What the request rules out and the contract demands: the sentence goes."""
+    path = str(finding.details.get("path") or finding.details.get("subject", ""))
+    said = finding.details.get("found")
+    for clause in _clauses(text):
+        if isinstance(said, str) and said and said in clause:
+            return _without(text, clause), "take out what contradicts the contract"
+    forbids = re.compile(r"(?i)\b(?:do not|don't|never|must not|leave|untouched|unchanged|as it is)\b")
+    for clause in _clauses(text):
+        if path and states(clause, path) and forbids.search(clause):
+            return _without(text, clause), f"take out that {path} is to be left alone"
+    return _whole(view, text, finding)
+
+
+def _told(view: PackageView, text: str, finding: Finding) -> Edit:
+    if str(finding.details.get("path") or finding.details.get("subject")) != "instruction":
+        return text, ""
+    sample = str(finding.details.get("sample", ""))
+    lines = [line for line in text.splitlines() if not sample or sample.lower() not in line.lower()]
+    if sample and len(lines) < len(text.splitlines()):
         return "\n".join(lines) + "\n", "take the answer out of the request"
+    return _whole(view, text, finding)
+
+
+def _whole(view: PackageView, text: str, finding: Finding) -> Edit:
+    """The family's words for the contract; where there are none, what is missing is said in a sentence."""
+    found = worded(view, text)
+    if found is not None and found != text:
+        return found, "say what the contract says, in the words of its family"
+    lacking = missing(text, view.contract)
+    if lacking:
+        return restated(text, view.contract, lacking), f"state {', '.join(g.name for g in lacking)}"
     return text, ""
+
+
+_RULES: dict[str, Callable[[PackageView, str, Finding], Edit]] = {
+    "missing_given": _missing,
+    "renamed_deliverable": _renamed,
+    "wrong_given": _wrong,
+    "ambiguous_request": _double,
+    "contradiction": _ruled_out,
+    "leaked_answer": _told,
+    "extra_demand": _whole,
+    "missing_input": _whole,
+    "misnamed_input": _whole,
+    "unsolvable": _whole,
+}
+
+
+# --- text ------------------------------------------------------------------------------------------------
+def _given(view: PackageView, finding: Finding) -> GivenValue | None:
+    name = finding.details.get("subject")
+    return next((g for g in view.contract.givens if g.name == name), None)
+
+
+def _clauses(text: str) -> Iterator[str]:
+    """Sentences as they stand in the text, without the marks of a list."""
+    for line in text.splitlines():
+        plain = _BULLET.sub("", line)
+        yield from (s.strip() for s in re.split(r"(?<=[.;])\s+", plain) if s.strip())
+
+
+def _exchanged(clause: str, found: object, value: object) -> str:
+    """One value in the place of another, in whatever form it is written."""
+    for form in dict.fromkeys((words(found), str(found))):  # type: ignore[arg-type]
+        new = re.sub(rf"(?<![\w.]){re.escape(form)}(?!\w|\.\d)", lambda _: words(value), clause)  # type: ignore[arg-type]
+        if new != clause:
+            return new
+    return clause
+
+
+def _without(text: str, clause: str) -> str:
+    """The text without one sentence; a line that held nothing else goes with it."""
+    out = []
+    for line in text.splitlines():
+        if clause in line:
+            rest = line.replace(clause, "").rstrip()
+            if not _BULLET.sub("", rest + " ").strip():
+                continue
+            line = re.sub(r"\s{2,}", " ", rest)
+        out.append(line)
+    return "\n".join(out).rstrip() + "\n"

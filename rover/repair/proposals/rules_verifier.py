@@ -1,123 +1,77 @@
-"""Proposals for the verifier: checks written from the contract, and derived files made again."""
+"""Proposals for the verifier by rule: checks written from the contract where the findings point, the rest kept.
+
+Where a finding names the requirements that are scored wrongly, only their criteria are written again; where it
+cannot say which, all of them are. Weights, critical criteria and the pass mark follow the contract.
+"""
 
 from __future__ import annotations
 
-from rover.construct.anchors import derive
-from rover.construct.families.protocol import Dropped
-from rover.construct.rebuild import RebuildFailed, rebuild_verifier
-from rover.repair.proposals.checks import FILE, written
-from rover.repair.proposals.protocol import Draft, PackageView
-from rover_store.ids import ComponentName
-from rover_store.records import Anchors, Diagnosis, Finding, Query, Verifier
+from collections.abc import Iterable
 
-#: findings that say that the checks are not what the contract demands
-_CHECKS = frozenset(
+from rover.construct.rebuild import RebuildFailed
+from rover.repair.proposals.protocol import Draft, PackageView, Style, suspected
+from rover.repair.proposals.verifier_edit import VerifierEdit
+from rover_store.ids import ComponentName
+from rover_store.records import Diagnosis, Finding
+
+#: the checks are not what the contract demands
+CHECKS = frozenset(
     {
         "lax_verifier", "strict_verifier", "flaky_verifier", "renamed_deliverable", "unscored_requirement",
-        "extra_demand", "missing_anchor", "verifier_crash",
+        "extra_demand", "missing_anchor", "verifier_crash", "impossible_checks", "verifier_readable", "leaked_answer",
+        "goal_at_start", "weak_pass_mark", "wrong_given", "contradiction", "wrong_unit",
     }
 )  # fmt: skip
-#: findings under which somebody may hold the verifier to be too hard
-_BLAME = frozenset({"missing_given", "missing_input", "tool_removed", "budget_too_small", "unsolvable"})
+#: what the verifier derived is not what its queries and its builder give now
+DERIVED = frozenset(
+    {"wrong_anchor", "stale_anchor", "changed_data", "missing_anchor", "unsound_reference", "failed_write"}
+)
+#: probes that try each requirement, and name all that are wrong
+_COMPLETE = frozenset({"cases", "coverage", "deliverables"})
+_WHOLE = frozenset({"flaky_verifier", "verifier_crash", "impossible_checks"})
 
 
 class VerifierByRule:
-    """Checks written from the contract; where the fault lies elsewhere, the loosening that one might try."""
+    """One edit of the verifier for all findings that suspect it."""
 
     name = "verifier-rule"
     component: ComponentName = "verifier"
+    style: Style = "rule"
+    written_for = CHECKS | DERIVED
 
     def propose(self, view: PackageView, diagnosis: Diagnosis) -> Draft | None:
-        confirmed = [f for f in diagnosis.findings if f.status == "confirmed"]
-        if any(f.kind in _CHECKS and f.components[0] == "verifier" for f in confirmed):
-            return from_contract(view)
-        if any(f.kind == "renamed_deliverable" for f in confirmed):
-            return loosened(view, confirmed)
-        if any(f.kind in _BLAME for f in confirmed):
-            return loosened(view, confirmed)
-        return None
-
-
-class VerifierAgain:
-    """The verifier's derived files made again for the present context, task and harness."""
-
-    name = "verifier-again"
-    component: ComponentName = "verifier"
-
-    def propose(self, view: PackageView, diagnosis: Diagnosis) -> Draft | None:
-        stale = {"changed_data", "wrong_anchor", "missing_anchor"}
-        if view.engine is None or not any(f.kind in stale and f.status == "confirmed" for f in diagnosis.findings):
+        findings = [f for f in suspected("verifier", diagnosis) if f.kind in self.written_for]
+        checks = [f for f in findings if f.kind in CHECKS]
+        derived = [f for f in findings if f.kind in DERIVED]
+        if not findings:
             return None
+        edit = VerifierEdit(view)
+        if checks:
+            needs = concerned(view, checks)
+            edit.write_checks(needs)
         try:
-            files = dict(rebuild_verifier(view.engine, view.env))
-            if files == view.component("verifier"):
-                files["anchors.json"] = _anchors(view, {a.id: a.query for a in view.env.anchors.anchors}).dump()
+            edit.derive(again=bool(derived))
+            if any(f.kind != "missing_anchor" for f in derived):
+                edit.solve()
         except RebuildFailed:
             return None
-        return Draft(
-            component="verifier",
-            files=files,
-            source="rederive",
-            rationale="derive again from the present files what the verifier expects",
-            writes=("path:anchors.json", "path:reference"),
-        )
+        return edit.draft()
 
 
-def from_contract(view: PackageView) -> Draft | None:
-    """One criterion for each requirement, its check written from the rule; cases and reference stay."""
-    env = view.env
-    new = written(env.contract, env.verifier, env.anchors)
-    try:
-        anchors = _anchors(view, new.queries)
-    except RebuildFailed:
-        return None
-    files = {p: d for p, d in view.component("verifier").items() if not p.startswith("checks/")}
-    files["verifier.json"] = new.verifier.dump()
-    files[FILE] = new.source.encode()
-    files["anchors.json"] = anchors.dump()
-    needs = tuple(f"deliverable:{d.id}" for d in env.contract.deliverables)
-    return Draft(
-        component="verifier",
-        files=files,
-        rationale="write the checks from the contract, one for each requirement",
-        needs=needs,
-        writes=tuple(f"requirement:{r.id}" for r in env.contract.requirements),
-    )
-
-
-def loosened(view: PackageView, findings: list[Finding]) -> Draft | None:
-    """The verifier that no longer insists on what is about a deliverable's content."""
-    verifier: Verifier = view.env.verifier
-    targets = set(view.env.targets())
-    about = [c for c in verifier.criteria if c.layer == "function" and set(c.paths) <= targets and c.paths]
-    named = {f.requirement for f in findings if f.requirement}
-    chosen = {c.id for c in about if c.requirement in named} or {c.id for c in about}
-    criteria = tuple(
-        c.model_copy(update={"critical": False, "weight": 0.0}) if c.id in chosen else c for c in verifier.criteria
-    )
-    if criteria == verifier.criteria or not any(c.weight for c in criteria):
-        return None
-    files = {
-        **view.component("verifier"),
-        "verifier.json": verifier.model_copy(update={"criteria": criteria}).dump(),
-    }
-    return Draft(
-        component="verifier",
-        files=files,
-        rationale=f"do not insist on {', '.join(sorted(chosen))}, which nobody fulfils",
-        writes=tuple(f"criterion:{c}" for c in sorted(chosen)),
-    )
-
-
-def _anchors(view: PackageView, queries: dict[str, Query]) -> Anchors:
-    """The anchors of these queries: derived where there is an engine, else the present ones, if they are all there."""
-    env = view.env
-    if view.engine is not None:
-        derived = derive(view.engine, env.contract, queries, env.start)
-        if isinstance(derived, Dropped):
-            raise RebuildFailed("verifier/anchors.json", "", derived.reason)
-        return derived
-    known = {a.id: a for a in env.anchors.anchors}
-    if any(name not in known or known[name].query != query for name, query in queries.items()):
-        raise RebuildFailed("verifier/anchors.json", "", "there is nothing to derive them with")
-    return Anchors(anchors=tuple(a for a in env.anchors.anchors if a.id in queries))
+def concerned(view: PackageView, findings: Iterable[Finding]) -> frozenset[str] | None:
+    """The requirements whose criteria are to be written again; None where that may be all of them."""
+    by_criterion = {c.id: c.requirement for c in view.env.verifier.criteria}
+    found: set[str] = set()
+    for finding in findings:
+        details = finding.details
+        named = {str(n) for n in details.get("requirements", [])}
+        named |= {by_criterion[c] for c in map(str, details.get("criteria", [])) if c in by_criterion}
+        named |= {by_criterion[str(details["criterion"])]} if details.get("criterion") in by_criterion else set()
+        named |= {finding.requirement} if finding.requirement else set()
+        named |= {c.requirement for c in view.env.verifier.criteria if details.get("subject") in c.paths}
+        if finding.kind in _WHOLE or (finding.probe not in _COMPLETE and not details.get("requirements")):
+            return None
+        if not named and finding.kind not in ("extra_demand", "weak_pass_mark", "missing_anchor"):
+            return None
+        found |= named
+    return frozenset(found)

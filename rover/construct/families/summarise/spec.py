@@ -162,7 +162,7 @@ def _measure(m: Measure, rng: random.Random) -> str:
     what = _WHAT[m.fn].format(c=name(m.column or ""))
     if m.decimals is not None:
         places = f"{m.decimals} decimal{'s' if m.decimals != 1 else ''}"
-        what += rng.choice((f", rounded to {places}", f" to {places}"))
+        what = rng.choice((f"{what}, rounded to {places}", f"{what} to {places}"))
     return rng.choice(
         (f"The column {name(m.name)} is {what}.", f"In {name(m.name)} put {what}.", f"{name(m.name)} holds {what}.")
     )
