@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from rover.cli.output import Json, Seed, note, print_json, say, wrapped
+from rover.cli.output import Json, Sandbox, Seed, Workers, note, print_json, say, wrapped
 from rover.cli.stores import command_line, open_store
 
 
@@ -17,6 +17,14 @@ def command(
     list_kinds: bool = typer.Option(False, "--list", help="List the kinds and stop."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be done and change nothing."),
     manifest: Path = typer.Option(None, "--manifest", metavar="FILE", help="Also write what was done to this file."),
+    suite: str = typer.Option("", "--suite", metavar="SPEC", help="Make a suite: controlled, agents or a TOML file."),
+    count: int = typer.Option(1000, "--count", min=1, max=100_000, help="Cases of the suite."),
+    split: str = typer.Option("held-out", "--split", help="Seeds and workspaces: development or held-out."),
+    history: bool = typer.Option(False, "--history", help="Give each case of the suite its sound version as parent."),
+    out: Path = typer.Option(None, "--out", metavar="DIR", help="Folder of the suite (default: SPEC-SPLIT-SEED)."),
+    work: Path = typer.Option(None, "--work", metavar="DIR", help="Keep finished pieces of the suite here."),
+    sandbox: str = Sandbox,
+    workers: int = Workers,
     as_json: bool = Json,
 ) -> None:
     """Break a package on purpose, in a known way.
@@ -24,7 +32,12 @@ def command(
     One commit at HEAD, which says no more than that the package was edited: what was done is printed here, and
     neither diagnosis nor repair can read it. `rover undo` takes it back.
 
+    With --suite, makes a folder of cases instead: packages built for it and broken in every known way, sound ones
+    in which agents failed, and a manifest that says what is what (`rover help suites`).
+
     Example: rover inject my-task lax_verifier --seed 1
+
+    Example: rover inject --suite controlled --count 12 --split development --out small
     """
     from rover.ops.inject import inject, kinds
     from rover_store.errors import UsageError
@@ -38,6 +51,13 @@ def command(
                 print(one.kind)
                 print(wrapped(f"    {one.summary}", "    "))
                 print(wrapped(f"    right repair: {one.repair}", "    "))
+        return
+    if suite:
+        from rover.cli.suites import make_suite
+
+        if package or kind:
+            raise UsageError("a suite names no package and no kind: they stand in its spec")
+        make_suite(suite, count, seed, split, history, out, work, sandbox, workers, as_json)
         return
     if not package or not kind:
         raise UsageError("name a package and a kind of defect", hint="`rover inject --list` shows the kinds")
