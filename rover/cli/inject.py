@@ -19,7 +19,7 @@ def command(
     manifest: Path = typer.Option(None, "--manifest", metavar="FILE", help="Also write what was done to this file."),
     suite: str = typer.Option("", "--suite", metavar="SPEC", help="Make a suite: controlled, agents or a TOML file."),
     count: int = typer.Option(1000, "--count", min=1, max=100_000, help="Cases of the suite."),
-    split: str = typer.Option("held-out", "--split", help="Seeds and workspaces: development or held-out."),
+    split: str = typer.Option("development", "--split", help="Seeds and workspaces: development or held-out."),
     history: bool = typer.Option(False, "--history", help="Give each case of the suite its sound version as parent."),
     out: Path = typer.Option(None, "--out", metavar="DIR", help="Folder of the suite (default: SPEC-SPLIT-SEED)."),
     work: Path = typer.Option(None, "--work", metavar="DIR", help="Keep finished pieces of the suite here."),

@@ -43,7 +43,8 @@ def make_suite(
 def _print(report: SuiteReport, folder: Path, as_json: bool) -> None:
     found = report.manifest
     if as_json:
-        told: dict[str, Any] = {"suite": str(folder), "digest": found.digest, "cases": len(found.cases), **report.labels()}
+        told: dict[str, Any] = {"suite": str(folder), "digest": found.digest, "cases": len(found.cases)}
+        told |= report.labels()
         told["by_kinds"] = [{"kinds": list(kinds), "cases": n} for kinds, n in report.counts().items()]
         told["dropped_draws"] = report.dropped
         told["lost_attempts"] = [asdict(lost) for lost in report.lost]

@@ -67,7 +67,7 @@ class SuiteReport:
         """Each kind: in how many cases alone, with another one, with two others, and in all."""
         sizes = Counter((kind, len(c.kinds)) for c in self.manifest.cases for kind in c.kinds)
         names = sorted({kind for kind, _ in sizes})
-        return [(n, *(sizes[n, k] for k in (1, 2, 3)), sum(sizes[n, k] for k in (1, 2, 3))) for n in names]
+        return [(n, sizes[n, 1], sizes[n, 2], sizes[n, 3], sum(sizes[n, k] for k in (1, 2, 3))) for n in names]
 
     def labels(self) -> dict[str, int]:
         found = Counter(c.label for c in self.manifest.cases)
