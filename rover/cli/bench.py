@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from rover.cli import bench_fcr
 from rover.cli.output import Json, Seed, note, print_json, progress, table
 from rover_store.errors import UsageError
 
@@ -71,6 +72,9 @@ def run(
         out,
         as_json,
     )
+
+
+app.command("fcr")(bench_fcr.command)
 
 
 @app.command("store")
