@@ -88,6 +88,8 @@ def freeze(draft: Draft) -> Frozen:
         rationale=draft.rationale,
         needs=draft.needs,
         writes=draft.writes,
+        proposer=draft.proposer or None,
+        style=draft.style or None,
     )
     return Frozen(record, Draft(**{**draft.__dict__, "files": files}))
 

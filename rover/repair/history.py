@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from rover.diagnose.protocol import Recorded
+from rover.repair.around import neighbours, precedents
 from rover.repair.candidates import Parent
 from rover.repair.intent import is_admitted
 from rover.repair.proposals.protocol import Earlier, PackageView
@@ -127,6 +128,7 @@ def read_parent(store: Store, name: str, commit: str, replaced: Iterable[str] = 
 
 def view(store: Store, env: Env, commit: str, engine: Engine | None) -> PackageView:
     """What a proposer may see of the package."""
+    around = siblings(store, env.package, env.resources, commit)
     return PackageView(
         name=env.package,
         commit=commit,
@@ -134,8 +136,11 @@ def view(store: Store, env: Env, commit: str, engine: Engine | None) -> PackageV
         env=env,
         files=env.files,
         resources=env.resources,
-        siblings=siblings(store, env.package, env.resources, commit),
+        siblings=around,
         engine=engine,
         history=history(store, env.package, commit),
         read=lambda tree: {path: store.objects.read(item.id) for path, item in store.objects.read_tree(tree).items()},
+        present=store.resources(commit),
+        neighbours=neighbours(store, around, commit),
+        precedents=precedents(store, env.package, commit),
     )

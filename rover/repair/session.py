@@ -7,7 +7,7 @@ gate and to the sealed audit, whether the selection came by it or not. Promotion
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -155,7 +155,8 @@ class _Session:
             reason = f"the parts of the package disagree on {open_questions}, none in the majority: a person decides"
             return self._nothing(found, "undecided", reason, intent)
         self._tell("propose")
-        proposals = self._proposals(found, seen)
+        meant = intent.contract if intent.contract != self.env.contract else None
+        proposals = self._proposals(found, replace(seen, intent=meant))
         if not proposals:
             return self._nothing(found, "kept", "no proposal for any component; try --propose or --from", intent)
         parent = read_parent(self.store, self.env.package, self.request.commit, _replaced(proposals))
@@ -187,7 +188,7 @@ class _Session:
     def _diagnose(self) -> Diagnosis:
         resources = self.store.resources(self.request.commit)
         ctx = ProbeContext(self.env, self.engine, self.request.seed, resources, self.known)
-        return diagnose(ctx, progress=self.progress)
+        return diagnose(ctx, progress=self.progress, without=self.request.without)
 
     def _intent(self) -> Intent:
         admitted = last_admitted(envs(self.store, self.env.package, self.request.commit))
@@ -195,7 +196,9 @@ class _Session:
 
     def _proposals(self, found: Diagnosis, seen: PackageView) -> list[Frozen]:
         """At most one for each component: the caller's, or else the proposers'. Frozen once."""
-        chosen = self.request.given or propose(seen, found, history=self.request.history)
+        chosen = self.request.given or propose(
+            seen, found, history=self.request.history, without=self.request.without, tell=self.progress
+        )
         frozen = [freeze(draft) for draft in sorted(chosen, key=lambda d: BIT[d.component])]
         return [f for f in frozen if _differs(f, self.env)]
 

@@ -169,7 +169,7 @@ def test_haste_is_only_there_where_styles_are_asked_for() -> None:
     (draft,) = propose(view_of(env), strict)
     assert (draft.proposer, draft.style) == ("verifier-rule", "rule")
     products = propose_styles(view_of(env), strict, 3)
-    assert [s[0].style for s in products.sets] == ["rule", "hasty"]  # without an engine the rule is all there is to derive
+    assert [s[0].style for s in products.sets] == ["rule", "hasty"]  # nothing more to derive without an engine
     assert products.sets[0] == (draft,)
     loose = with_draft(env, products.sets[1][0]).verifier
     assert {c.id for c in loose.criteria if not c.weight} == {"format", "rows", "orders", "total"}
@@ -225,7 +225,7 @@ def test_an_earlier_context_brings_the_resources_that_it_was_bound_to() -> None:
 
 def test_every_proposer_is_one() -> None:
     assert all(isinstance(p, Proposer) for p in proposers())
-    assert len({p.name for p in proposers()}) == len(proposers()) == 13
+    assert len({p.name for p in proposers()}) == len(proposers()) == 17
 
 
 # --- checks from a contract ----------------------------------------------------------------------------------

@@ -68,9 +68,6 @@ class PackageView:
     present: Mapping[str, str] = field(default_factory=dict)  #: resources of the revision -> their trees
     neighbours: Callable[[str], Mapping[str, Neighbour]] | None = None  #: of a resource: package -> how it is held
     precedents: Callable[[ComponentName], Iterable[Precedent]] | None = None  #: repairs of other packages, newest first
-    #: whether a check still finds something where one component is as it was: (component, tree) -> found, or None
-    #: where nobody can say
-    held: Callable[[ComponentName, str], bool | None] | None = None
 
     @property
     def contract(self) -> Contract:

@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from rover.repair.proposals.check import honest, refusal
 from rover.repair.proposals.guard import guarded
 from rover.repair.proposals.hasty import Hasty
-from rover.repair.proposals.history import FromHistory
+from rover.repair.proposals.history import FromHistory, FromSibling
 from rover.repair.proposals.protocol import Draft, PackageView, Proposer, Style
 from rover.repair.proposals.rederive import ContextAgain, HarnessAgain, TaskAgain, VerifierAgain
 from rover.repair.proposals.rules_context import ContextByRule
@@ -44,8 +44,8 @@ def proposers(*, history: bool = True, more: Sequence[Proposer] = ()) -> tuple[P
         if not isinstance(made, Proposer):
             raise UsageError(f"the entry point {GROUP}:{point.name} gives no proposer")
         found.append(made)
-    if history:
-        found += [FromHistory(component) for component in COMPONENTS]
+    if history:  # what was, here or in a sibling
+        found += [kind(component) for component in COMPONENTS for kind in (FromHistory, FromSibling)]
     return tuple(sorted([*found, *more], key=lambda p: STYLES.index(p.style)))
 
 
@@ -67,7 +67,7 @@ def propose(
 
 
 def asked(view: PackageView, history: bool, more: Sequence[Proposer], *, hasty: bool) -> tuple[Proposer, ...]:
-    found = proposers(history=history and view.history is not None, more=more)
+    found = proposers(history=history, more=more)
     return tuple(p for p in found if hasty or p.style != "hasty")
 
 
