@@ -8,9 +8,10 @@ once more and never kept: the next run tries again.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import partial
@@ -36,7 +37,8 @@ from rover.rollout.records import (
 from rover.sandbox.pool import Pool
 from rover.sandbox.protocol import CallResult, Files, Runtime
 from rover.verify.grade import Graded, grade
-from rover_store.errors import SandboxError
+from rover.verify.shown import Conditions, Memo
+from rover_store.errors import SandboxError, StoreError
 from rover_store.records import Trajectory, Verdict
 
 T = TypeVar("T")
@@ -65,6 +67,11 @@ class Engine:
         self._stopping = threading.Event()
         self._states: dict[tuple[str, str], Verdict] = {}
         self._kept: set[str] = set()
+        self._memo = Memo()
+        self._flights: dict[str, Future[RolloutResult]] = {}  # rollouts that somebody is running now
+        self._lock = threading.Lock()
+        #: what checks are run under; see `under`
+        self.conditions = Conditions()
         #: rollouts of this engine so far: those that ran, and those that the evidence held
         self.ran = self.reused = 0
 
@@ -80,6 +87,15 @@ class Engine:
         if self._threads is not None:
             self._threads.shutdown(wait=True, cancel_futures=True)
         self._boxes.close()
+
+    @contextlib.contextmanager
+    def under(self, conditions: Conditions) -> Iterator[None]:
+        """Grade under other conditions for a while; verdicts that the evidence holds are taken as they are."""
+        before, self.conditions = self.conditions, conditions
+        try:
+            yield
+        finally:
+            self.conditions = before
 
     # --- rollouts ----------------------------------------------------------------------------------------
     def rollouts(
@@ -121,38 +137,77 @@ class Engine:
             shared.setdefault(key, {}).setdefault(request.env.verifier_id, request)
         order = list(shared)
         done: dict[str, tuple[RolloutResult, dict[str, Verdict]]] = {}
-        with Keeper(self.evidence, self._clock, self._kept) as keeper:
+        mine: set[str] = set()
+        with self._landing(mine), Keeper(self.evidence, self._clock, self._kept) as keeper:
 
             def finish(number: int, found: tuple[RolloutResult, dict[str, Verdict]]) -> None:
                 result, verdicts = done[order[number]] = found
-                self.reused += result.reused
-                self.ran += not result.reused
+                with self._lock:
+                    self.reused += result.reused
+                    self.ran += not result.reused
                 if progress is not None:
                     reused = sum(known.reused for known, _ in done.values())
                     progress(Progress(len(done), len(order), reused, result, next(iter(verdicts.values()), None)))
 
-            work = [lambda k=key: self._one(k, list(shared[k].values()), graded, keeper) for key in order]
+            work = [lambda k=key: self._one(k, list(shared[k].values()), graded, keeper, mine) for key in order]
             self._each(work, finish, stop)
         return [(done[key][0], done[key][1].get(r.env.verifier_id)) for key, r in zip(ids, requests, strict=True)]
 
     def _one(
-        self, key: str, requests: list[RolloutRequest], graded: bool, keeper: Keeper
+        self, key: str, requests: list[RolloutRequest], graded: bool, keeper: Keeper, mine: set[str]
     ) -> tuple[RolloutResult, dict[str, Verdict]]:
         """One rollout, from the evidence or by running it, and the verdict of each verifier where one is wanted."""
-        env = requests[0].env
-        known = self.evidence.get_rollout(key)
-        if known is not None and known.pruned and not self._all_graded(key, requests, graded):
-            known = None  # its end state is gone, and it is needed
-        if known is not None and known.end != "infra_error":
-            result = RolloutResult(key, known, self.end_of(known), True)
-        else:
-            played = _labelled(self._play(env, requests[0]), requests[0].purpose)
-            blobs = Blobs(played.blobs, start_blobs(env))
-            result = RolloutResult(key, played.trajectory, EndState(played.end, blobs.read), False)
-            if played.trajectory.end != "infra_error":
-                keeper.rollout(played, blobs)
+        result = self._recalled(key, requests, graded) or self._shared(key, requests[0], keeper, mine)
         asked = requests if graded else []
         return result, {r.env.verifier_id: self._verdict(result, r.env, keeper) for r in asked}
+
+    def _recalled(self, key: str, requests: list[RolloutRequest], graded: bool) -> RolloutResult | None:
+        """The rollout as the evidence holds it; None where it holds none, or not what it says it is."""
+        known = self.evidence.get_rollout(key)
+        if known is None or known.end == "infra_error" or rollout_id(known.key) != key:
+            return None
+        if known.pruned:  # its end state is gone
+            whole = self._all_graded(key, requests, graded)
+            return RolloutResult(key, known, self.end_of(known), True) if whole else None
+        try:
+            end = self.end_of(known)
+            end.hold(start_blobs(requests[0].env))
+        except (StoreError, LookupError, OSError):
+            return None  # a part of it was deleted
+        return RolloutResult(key, known, end, True)
+
+    def _shared(self, key: str, request: RolloutRequest, keeper: Keeper, mine: set[str]) -> RolloutResult:
+        """Run it, or wait for the thread that runs the same one."""
+        with self._lock:
+            flight = self._flights.get(key)
+            owner = flight is None
+            if flight is None:
+                flight = self._flights[key] = Future()
+                mine.add(key)
+        if not owner:
+            found = flight.result()
+            return RolloutResult(key, found.trajectory, found.end, True)
+        try:
+            played = self._play(request.env, request)
+        except BaseException as error:
+            flight.set_exception(error)
+            raise
+        blobs = Blobs(played.blobs, start_blobs(request.env))
+        result = RolloutResult(key, played.trajectory, EndState(played.end, blobs.read), False)
+        if played.trajectory.end != "infra_error":
+            keeper.rollout(played, blobs)
+        flight.set_result(result)
+        return result
+
+    @contextlib.contextmanager
+    def _landing(self, mine: set[str]) -> Iterator[None]:
+        """Once they are in the evidence, nobody needs to wait for these rollouts any more."""
+        try:
+            yield
+        finally:
+            with self._lock:
+                for key in mine:
+                    self._flights.pop(key, None)
 
     def _all_graded(self, key: str, requests: list[RolloutRequest], graded: bool) -> bool:
         """Whether the evidence holds every verdict that is asked for, so that no end state is needed."""
@@ -222,7 +277,7 @@ class Engine:
         if spoilt is not None:
             return spoilt
         known = self.evidence.get_verdict(result.id, env.verifier_id)
-        if known is not None:
+        if known is not None and grading.holds(known, result.id, env):
             return known
         verdict = self._judge(
             env,
@@ -239,12 +294,14 @@ class Engine:
         `fresh` grades again though the verdict is known: a verifier may be fickle.
         """
         if fresh:
-            self._states.pop((grading.state_id(env, tree_of(end), final_message), env.verifier_id), None)
+            key = grading.state_id(env, tree_of(end), final_message)
+            return self._judge(env, key, Graded(env.start, end, final_message), fresh=True)
         return self.grade_states([(env, end, final_message)])[0]
 
     def grade_states(self, states: Sequence[tuple[Env, Files, str]], stop: Stop | None = None) -> list[Verdict]:
         """Verdicts of many bare end states with their last messages, in order, on all workers."""
-        keys = [(grading.state_id(env, tree_of(end), said), env.verifier_id) for env, end, said in states]
+        now = f"{self.conditions.clock:g} {self.conditions.seed} "
+        keys = [(grading.state_id(env, tree_of(end), said), now + env.verifier_id) for env, end, said in states]
         new = {key: state for key, state in zip(keys, states, strict=True) if key not in self._states}
         found = dict(self._states)
 
@@ -261,13 +318,14 @@ class Engine:
         self._each([partial(judge, key) for key in new], finish, stop)
         return [found[key] for key in keys]
 
-    def _judge(self, env: Env, rollout: str, graded: Graded) -> Verdict:
+    def _judge(self, env: Env, rollout: str, graded: Graded, *, fresh: bool = False) -> Verdict:
         """Grade; a crash of the verifier or the box is tried once more in another box."""
+        graded = replace(graded, conditions=self.conditions)
+        memo = None if fresh else self._memo
         verdict: Verdict | None = None
         for _ in range(grading.TRIES):
             try:
-                with self._boxes.box({}) as box:
-                    judgement = grade(box, env.verifier, env.verifier_files, graded)
+                judgement = grade(self._boxes.box, env.verifier, env.verifier_files, graded, memo=memo)
                 verdict = judgement.verdict(rollout, env.verifier_id, self.runtime_id)
             except SandboxError as error:
                 if self._stopping.is_set():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rover.rollout.env import Env
 from rover.rollout.records import RolloutResult
-from rover.verify.grade import Graded
+from rover.verify.grade import EPSILON, Graded, passes, weigh
 from rover_store.ids import digest
 from rover_store.records import Verdict
 
@@ -23,6 +23,20 @@ def verdict_without_grading(result: RolloutResult, env: Env, runtime: str) -> Ve
         reason=result.trajectory.error,
         runtime=runtime,
     )
+
+
+def holds(known: Verdict, rollout: str, env: Env) -> bool:
+    """Whether a verdict that was found is this verifier's on this rollout, and says what its own scores say."""
+    if (known.rollout, known.verifier) != (rollout, env.verifier_id):
+        return False
+    if known.outcome in ("verifier_error", "infra_error"):
+        return True
+    weights = {c.id: (c.requirement, c.weight, c.critical) for c in env.verifier.criteria}
+    if {s.criterion: (s.requirement, s.weight, s.critical) for s in known.scores} != weights:
+        return False
+    share, gate = weigh(known.scores)
+    passed = known.outcome != "passed" or passes(env.verifier, share, gate)
+    return passed and known.gate == gate and known.score is not None and abs(known.score - share) < EPSILON
 
 
 def of_rollout(result: RolloutResult, env: Env) -> Graded:

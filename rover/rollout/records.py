@@ -49,10 +49,16 @@ class EndState(Mapping[str, bytes]):
         self.manifest = manifest
         self.links = tuple(sorted(path for path, item in manifest.items() if item.mode == LINK))
         self._read = read
+        self._held: dict[str, bytes] = {}
         self._items = {path: item.id for path, item in sorted(manifest.items()) if item.mode != LINK}
 
+    def hold(self, known: Mapping[str, bytes]) -> None:
+        """Read every file now, blobs in `known` apart: what was deleted meanwhile is found before it is relied on."""
+        self._held = {blob: known[blob] if blob in known else self._read(blob) for blob in set(self._items.values())}
+
     def __getitem__(self, path: str) -> bytes:
-        return self._read(self._items[path])
+        blob = self._items[path]
+        return self._held[blob] if blob in self._held else self._read(blob)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._items)

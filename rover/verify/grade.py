@@ -8,11 +8,14 @@ The reference and the calibration cases are never laid out: calibration grades t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rover.sandbox.protocol import Files, Sandbox
+from rover.verify.shown import Conditions, Memo, Shown, anchors_for, anchors_of, groups
+from rover_store.ids import digest
 from rover_store.records import Criterion, Limits, Outcome, Score, Verdict, Verifier
 
 ENTRY = "rover.verify.inside:grade"
@@ -20,6 +23,8 @@ MAX_FILE_BYTES = 64 << 20
 #: Rounding slack of the pass mark.
 EPSILON = 1e-9
 
+#: lends a box that holds some files
+Borrow = Callable[[Files], contextlib.AbstractContextManager[Sandbox]]
 RolloutEnd = Literal["completed", "policy_error", "infra_error"]
 
 
@@ -34,6 +39,7 @@ class Graded:
     irregular: Mapping[str, str] = field(default_factory=dict)
     rollout_end: RolloutEnd = "completed"
     error: str = ""
+    conditions: Conditions = field(default_factory=Conditions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +60,22 @@ class Judgement:
 
 
 def grade(
-    box: Sandbox, verifier: Verifier, verifier_files: Files, graded: Graded, *, limits: Limits | None = None
+    box: Sandbox | Borrow,
+    verifier: Verifier,
+    verifier_files: Files,
+    graded: Graded,
+    *,
+    limits: Limits | None = None,
+    memo: Memo | None = None,
 ) -> Judgement:
     """Judge one end state in `box`, whose workspace is replaced. SandboxError where the box itself fails.
 
-    `verifier_files` is the verifier component, path -> bytes.
+    `verifier_files` is the verifier component, path -> bytes. `box` may be what lends one; none is borrowed
+    where `memo` knows every score.
     """
     if graded.rollout_end == "infra_error":
         return Judgement("infra_error", None, None, (), graded.error or "the rollout ended with an infra_error")
-    scores = run_checks(box, verifier.criteria, verifier_files, graded, limits=limits)
+    scores = run_checks(box, verifier.criteria, verifier_files, graded, limits=limits, memo=memo)
     return judge(verifier, scores, graded)
 
 
@@ -112,31 +125,107 @@ def explain(verifier: Verifier, scores: tuple[Score, ...], share: float) -> str:
 
 
 def run_checks(
-    box: Sandbox,
+    box: Sandbox | Borrow,
     criteria: tuple[Criterion, ...],
     verifier_files: Files,
     graded: Graded,
     *,
     limits: Limits | None = None,
+    memo: Memo | None = None,
 ) -> tuple[Score, ...]:
-    """The scores of some criteria, in their order. State criteria run before those of function."""
+    """The scores of some criteria, in their order. State criteria run before those of function.
+
+    Each group of criteria with equal evidence is laid out by itself. What `memo` knows is not run again.
+    """
     limits = limits or Limits()
+    borrow = box if callable(box) else _lent(box)
     end, irregular = regular(graded)
-    box.reset(layout(graded.start, end, verifier_files))
-    ordered = sorted(criteria, key=lambda c: c.layer != "state")
+    whole = Graded(graded.start, end, graded.message, irregular, conditions=graded.conditions)
+    anchors = anchors_of(verifier_files)
+    found: dict[str, Mapping[str, Any]] = {}
+    for shown, group in groups(criteria).items():
+        found |= _group(borrow, shown, group, verifier_files, anchors, whole, limits, memo)
+    return tuple(_score(c, found.get(c.id, {"error": "the check was not run"})) for c in criteria)
+
+
+def _group(
+    borrow: Borrow,
+    shown: Shown,
+    group: list[Criterion],
+    verifier_files: Files,
+    anchors: Mapping[str, Any],
+    whole: Graded,
+    limits: Limits,
+    memo: Memo | None,
+) -> dict[str, Mapping[str, Any]]:
+    """What the criteria that are shown the same say of it."""
+    graded = Graded(
+        start=shown.files(whole.start),
+        end=shown.files(whole.end),
+        message=whole.message if shown.message else "",
+        irregular=shown.irregular(whole.irregular),
+        conditions=whole.conditions,
+    )
+    keys = _keys(memo, group, verifier_files, anchors, graded) if memo is not None else {}
+    found: dict[str, Mapping[str, Any]] = {}
+    if memo is not None:
+        found = {c.id: memo.known[keys[c.id]] for c in group if keys[c.id] in memo.known}
+        memo.hits += len(found)
+    left = [c for c in group if c.id not in found]
+    if not left:
+        return found
+    said = _run(borrow, left, verifier_files, anchors, graded, limits)
+    if memo is not None:
+        memo.known.update({keys[name]: dict(value) for name, value in said.items() if "error" not in value})
+    return found | said
+
+
+def _keys(
+    memo: Memo, group: list[Criterion], verifier_files: Files, anchors: Mapping[str, Any], graded: Graded
+) -> dict[str, str]:
+    checks = memo.ids({p: d for p, d in verifier_files.items() if p.startswith("checks/")})
+    conditions = [graded.conditions.clock, graded.conditions.seed]
+    evidence = [memo.ids(graded.start), memo.ids(graded.end), dict(graded.irregular), graded.message, conditions]
+    rests_on = digest([checks, evidence])
+    return {c.id: memo.key(c, anchors_for(c, anchors), rests_on) for c in group}
+
+
+def _run(
+    borrow: Borrow,
+    group: list[Criterion],
+    verifier_files: Files,
+    anchors: Mapping[str, Any],
+    graded: Graded,
+    limits: Limits,
+) -> dict[str, Mapping[str, Any]]:
     payload: dict[str, Any] = {
-        "criteria": [{"id": c.id, "check": c.check, "paths": list(c.paths)} for c in ordered],
+        "criteria": [
+            {"id": c.id, "check": c.check, "paths": list(c.paths), "anchors": anchors_for(c, anchors)} for c in group
+        ],
         "message": graded.message,
-        "irregular": irregular,
+        "irregular": dict(graded.irregular),
+        "clock": graded.conditions.clock,
+        "seed": graded.conditions.seed,
         "check_wall_s": max(1.0, limits.wall_s / 3),
         "wall_s": max(1.0, limits.wall_s * 0.8),
     }
-    result = box.call(ENTRY, payload, limits=limits)
+    with borrow(layout(graded.start, graded.end, verifier_files)) as box:
+        result = box.call(ENTRY, payload, limits=limits)
     if result.breach or result.error or not isinstance(result.value, list):
         why = f"the checks broke the {result.breach} limit" if result.breach else result.error or "no scores"
-        return tuple(_score(c, {"error": why}) for c in criteria)
-    found = {f["criterion"]: f for f in result.value}
-    return tuple(_score(c, found.get(c.id, {"error": "the check was not run"})) for c in criteria)
+        return {c.id: {"error": why} for c in group}
+    return {f["criterion"]: f for f in result.value}
+
+
+def _lent(box: Sandbox) -> Borrow:
+    """One box for all groups."""
+
+    @contextlib.contextmanager
+    def borrow(files: Files) -> Iterator[Sandbox]:
+        box.reset(files)
+        yield box
+
+    return borrow
 
 
 def _score(criterion: Criterion, found: Mapping[str, Any]) -> Score:
@@ -167,8 +256,8 @@ def regular(graded: Graded) -> tuple[Files, dict[str, str]]:
 
 
 def layout(start: Files, end: Files, verifier_files: Files) -> Files:
-    """The workspace of a grading box: end/, start/, verifier/ (checks and anchors alone)."""
+    """The workspace of a grading box: end/, start/, verifier/ (checks alone; anchors are handed to each check)."""
     out = {f"end/{p}": d for p, d in end.items()}
     out |= {f"start/{p}": d for p, d in start.items()}
-    shown = {p: d for p, d in verifier_files.items() if p == "anchors.json" or p.startswith("checks/")}
+    shown = {p: d for p, d in verifier_files.items() if p.startswith("checks/")}
     return out | {f"verifier/{p}": d for p, d in shown.items()}

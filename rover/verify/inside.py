@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import math
 import os
 import re
@@ -23,7 +22,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from rover.verify import checklib
+from rover.verify import checklib, conditions
 from rover.verify.checklib import Evidence, Unreadable
 from rover.verify.checklib.bounds import TooSlow, within_time
 from rover.verify.checklib.read import read_ahead
@@ -41,12 +40,13 @@ _CHECK = re.compile(r"(checks/[\w./-]+\.py):([A-Za-z_]\w*)")
 def grade(payload: Json) -> list[Json]:
     """Scores of the criteria in `payload`, in their order: [{"criterion", "score", "reason"} or {.., "error"}].
 
-    payload: criteria [{id, check, paths}], message, irregular {path: reason}, check_wall_s, wall_s.
+    payload: criteria [{id, check, paths, anchors}], message, irregular {path: reason}, clock and seed (see
+    conditions), check_wall_s, wall_s.
     """
     os.umask(0o077)
     become_reaper()
     _own_names()
-    anchors = _anchors()
+    conditions.apply(float(payload.get("clock", 0.0)), int(payload.get("seed", 0)))
     deadline = time.monotonic() + float(payload.get("wall_s", 25.0))
     refused = _read_once(payload["criteria"])
     payload = {**payload, "irregular": {**refused, **payload.get("irregular", {})}}
@@ -58,7 +58,7 @@ def grade(payload: Json) -> list[Json]:
         if spoilt or left <= 0:
             found = {"error": spoilt or "no time was left for this check"}
         else:
-            found = _irregular(criterion, payload) or _checked(criterion, payload, anchors, left)
+            found = _irregular(criterion, payload) or _checked(criterion, payload, left)
             if _stats() != seen:
                 found = {"error": "the check changed the workspace"}
                 spoilt = f"not run: {criterion['id']} changed the workspace"
@@ -75,14 +75,6 @@ def _irregular(criterion: Json, payload: Json) -> Json | None:
             if path == known or path.startswith(known + "/"):
                 return {"score": 0.0, "reason": f"{path}: {reason}"}
     return None
-
-
-def _anchors() -> Json:
-    try:
-        stored = json.loads(Path("verifier/anchors.json").read_bytes())
-    except FileNotFoundError:
-        return {}
-    return {a["id"]: a["value"] for a in stored["anchors"]}
 
 
 def _own_names() -> None:
@@ -127,9 +119,9 @@ def _read_ahead(path: Path, ends: float) -> bool:
 
 
 # --- one check -------------------------------------------------------------------------------------------------
-def _checked(criterion: Json, payload: Json, anchors: Json, wall_s: float) -> Json:
+def _checked(criterion: Json, payload: Json, wall_s: float) -> Json:
     """What one check says, run in a process of its own."""
-    found, why = isolated(lambda: _answer(criterion, payload, anchors), wall_s)
+    found, why = isolated(lambda: _answer(criterion, payload), wall_s)
     if why:
         return {"error": why}
     # what comes out of a check's process is as untrusted as the check
@@ -140,13 +132,13 @@ def _checked(criterion: Json, payload: Json, anchors: Json, wall_s: float) -> Js
     return {"error": "the check ended without a result"}
 
 
-def _answer(criterion: Json, payload: Json, anchors: Json) -> Json:
+def _answer(criterion: Json, payload: Json) -> Json:
     """What one check says, as {"score", "reason"} or {"error"}."""
     evidence = Evidence(
         message=payload.get("message", ""),
         paths=tuple(criterion.get("paths", ())),
         criterion=criterion["id"],
-        anchors=anchors,
+        anchors=criterion.get("anchors", {}),
         irregular=payload.get("irregular", {}),
     )
     try:

@@ -160,10 +160,11 @@ from rover.verify import checklib
 
 def shown(ev):
     assert checklib is rc
-    assert ev.message == "the last word"
+    assert ev.message == ""  # it declares files alone
     assert ev.paths == ("report.csv",)
-    assert ev.files() == ("notes.md", "orders.csv"), ev.files()
-    assert ev.start_files() == ("notes.md", "orders.csv")
+    assert ev.files() == (), ev.files()
+    assert ev.start_files() == ()
+    assert not os.path.exists("start/orders.csv") and not os.path.exists("verifier/anchors.json")
     assert ev.anchor("totals").columns == ("region", "orders", "total")
     assert not os.path.exists("verifier/reference") and not os.path.exists("verifier/cases")
     assert not any(k.lower().startswith("rover") for k in os.environ if k != "ROVER_W"), os.environ
@@ -204,4 +205,4 @@ def unreadable(ev):
 
 def test_layout_holds_no_reference(env: Env) -> None:
     paths = layout(env.start, env.start, env.verifier_files)
-    assert {p for p in paths if p.startswith("verifier/")} == {"verifier/anchors.json", "verifier/checks/main.py"}
+    assert {p for p in paths if p.startswith("verifier/")} == {"verifier/checks/main.py"}
