@@ -15,8 +15,8 @@ from typing import Any
 
 from rover.bench.fcr_case import Job
 from rover.bench.fcr_pool import Pool, Results, code
-from rover.bench.suites import manifest
-from rover.bench.suites.manifest import Case, Manifest
+from rover.bench.suites import open as suites
+from rover.bench.suites.manifest import Case, Manifest, Split
 from rover.sandbox.registry import open_runtime
 from rover_store.errors import StoreError, UsageError
 
@@ -84,7 +84,7 @@ def open_suite(request: BenchRequest, tell: Callable[[str], None] = lambda text:
     if request.split not in SPLITS:
         raise UsageError(f"--split {request.split}: one of {', '.join(SPLITS)}")
     folder = Path(request.suite) if request.suite not in NAMED else _named(request, tell)
-    found = manifest.read(folder)
+    found = suites.open_suite(folder).manifest
     cases = found.cases[: request.limit]
     if request.case:
         cases = (found.case(request.case),)
@@ -94,8 +94,9 @@ def open_suite(request: BenchRequest, tell: Callable[[str], None] = lambda text:
 def _named(request: BenchRequest, tell: Callable[[str], None]) -> Path:
     from rover.bench import named_suites as known
 
+    split: Split = "held-out" if request.split == "held-out" else "development"
     return known.folder(
-        request.suite, request.split, request.count, request.seed, request.work, request.sandbox, tell
+        request.suite, split, request.count, request.seed, request.work, request.workers, request.sandbox, tell
     )
 
 

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rover.bench.counting import Counting
+from rover.bench.suites.decoys import play
+from rover.bench.suites.manifest import AgentRun
 from rover.construct.rebuild import rebuild_verifier
 from rover.diagnose.protocol import Recorded
-from rover.policy.registry import get_policy
 from rover.repair import baselines, fcr
 from rover.repair.case import Lattice, run_case
 from rover.repair.drafts import by_hand
@@ -26,7 +27,6 @@ from rover.repair.regenerate import regenerate
 from rover.repair.session import CaseRequest, Considered, Measured, consider, measure
 from rover.rollout.engine import Engine
 from rover.rollout.env import load_env
-from rover.rollout.records import RolloutRequest
 from rover_store.ids import BIT
 from rover_store.records import Diagnosis
 
@@ -72,9 +72,11 @@ class _Case:
         self.store, self.engine, self.count, self.job, self.tell = store, engine, count, job, tell
         self.measured: dict[int, Measured] = {}
         self.spent: dict[str, float] = {}
+        self.considered = False
 
     def run(self) -> dict[str, Any]:
         found = self._timed("fcr", self._consider)
+        self.considered = True
         self.count.phase = ""
         out = self._told(found)
         lattice = found.lattice
@@ -106,7 +108,8 @@ class _Case:
         return consider(self.store, self.engine, request, self._step)
 
     def _step(self, text: str) -> None:
-        self.count.phase = STEPS.get(text, self.count.phase)
+        if not self.considered:  # measuring confirms as well, at nobody's cost
+            self.count.phase = STEPS.get(text, self.count.phase)
         self.tell(text)
 
     def _given(self) -> tuple[Draft, ...]:
@@ -121,12 +124,9 @@ class _Case:
         if not self.job.runs:
             return ()
         env = load_env(self.store, self.store.package(self.job.package, self.job.commit).tree)
-        from rover.construct.families.registry import installed
-
-        family = installed(env.record.family)
-        requests = [RolloutRequest(env, get_policy(p, family=family), seed) for p, seed in self.job.runs]
         with self.count.during("agents"):
-            return tuple(Recorded(r.id, r.trajectory, verdict) for r, verdict in self.engine.run(requests))
+            made = play(self.engine, env, [AgentRun(policy=policy, seed=seed) for policy, seed in self.job.runs])
+        return tuple(Recorded(result.id, result.trajectory, verdict) for result, verdict in made)
 
     def _told(self, found: Considered) -> dict[str, Any]:
         record = found.record

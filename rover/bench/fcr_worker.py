@@ -54,7 +54,7 @@ class Worker:
         before = _cpu()
         found = run(self.store, self.engine, count, job, lambda text: self.say(case=job.case, step=text))
         if not job.share:
-            self.close()  # so that what the boxes used is counted
+            self.close()
         memory = max(resource.getrusage(who).ru_maxrss for who in _BOTH) / 1024
         return {**found, "cpu": round(_cpu() - before, 3), "memory": round(memory, 1)}
 
@@ -72,7 +72,7 @@ _BOTH = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
 
 
 def _cpu() -> float:
-    """CPU seconds of this process and of the boxes that it has waited for."""
+    """CPU seconds of this process and of what it has waited for; most of what boxes use is not among them."""
     return sum(u.ru_utime + u.ru_stime for u in map(resource.getrusage, _BOTH))
 
 

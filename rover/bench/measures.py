@@ -341,7 +341,7 @@ def cost(rows: Sequence[Row]) -> dict[str, Any]:
     return {
         "seconds_a_case": sum(seconds) / len(seconds) if seconds else None,
         "seconds_with_replay": sum(replayed) / len(replayed) if replayed else None,
-        "cpu_seconds": sum(r["result"]["cpu"] for r in done),
+        "worker_cpu_seconds": sum(r["result"]["cpu"] for r in done),
         "rollouts_a_case": sum(r["result"]["rollouts"]["all"] for r in done) / len(done) if done else None,
         "memory_mb": max((r["result"]["memory"] for r in done), default=None),
     }

@@ -282,7 +282,7 @@ def _cost(s: dict[str, Any], value: dict[str, Any]) -> str:
     line = (
         f"lazy FCR alone: {c['seconds_a_case']:.1f} s a case, {rate:.1f} cases a minute at -n {value['workers']}; "
         f"{c['rollouts_a_case']:.0f} rollouts a case; a worker held at most {c['memory_mb']:.0f} MB; "
-        f"{c['cpu_seconds']:.0f} s CPU in all, {value['ran']} cases run just now in {value['seconds']:.0f} s"
+        f"{value['ran']} cases were run just now, in {value['seconds']:.0f} s"
     )
     return wrapped(line)
 
