@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ from rover_store.errors import UsageError
 
 if TYPE_CHECKING:
     from rover.ops.bisect_check import Brought, Judgement
+
+_ID = re.compile("[0-9a-f]{40,64}")
 
 
 def command(
@@ -80,7 +83,8 @@ def _print(found: Brought) -> None:
     say(f"  see it: rover diff {found.commit[:12]}~1 {found.commit[:12]}" if not found.since_start
         else f"  see it: rover show {found.commit[:12]}:{found.package}")  # fmt: skip
     if found.evidence:
-        say(f"  evidence: {', '.join(e[:12] for e in found.evidence[:3])}; rover show shows each")
+        ids = [e[:12] if _ID.fullmatch(e) else e for e in found.evidence[:3]]
+        say(wrapped(f"  evidence: {', '.join(ids)}", "  "))
     tried = f"{counted(len(found.judged), 'commit')} of {found.commits} judged"
     note(f"{tried}: {found.count('evidence')} by evidence, {found.count('replay')} by replay")
 

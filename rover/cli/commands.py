@@ -35,6 +35,7 @@ COMMANDS: dict[str, Entry] = {
     "inject": Entry("inject", "Break a package on purpose, in a known way.", "Run and repair"),
     "repair": Entry("repair", "Repair a package by Factorial Compatibility Replay.", "Run and repair"),
     "explain": Entry("explain", "Say why a repair chose this combination and not that.", "Run and repair"),
+    "evolve": Entry("evolve", "Run, diagnose, repair, re-admit, and again.", "Run and repair"),
     "promote": Entry("promote", "Take or drop what waits on a branch for review.", "Run and repair"),
     # history
     "show": Entry("show", "Show a commit, package, component, file, rollout or case.", "History"),

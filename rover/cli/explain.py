@@ -72,12 +72,13 @@ def _print(found: Explained) -> None:
         say("\nWhat was asked of the choice")
     for gate in repair.confirmation:
         _text(f"- {gate.gate} {'holds' if gate.passed else 'fails'}: {gate.reason}", 2)
-    say(f"\nnext: {_next(found)}")
+    say(f"\n{_next(found)}")
 
 
 def _print_combination(found: Combination, *, whole: bool) -> None:
     candidate = found.candidate
-    _text(f"- {found.name}: {found.why}" if not whole else f"{found.name}: {found.why}", 0 if whole else 2)
+    said = found.why if found.candidate.mask == 0 else f"{found.name}: {found.why}"
+    _text(said if whole else f"- {said}", 0 if whole else 2)
     pad = 2 if whole else 4
     if whole and candidate.changed:
         _text(f"changed  {', '.join(candidate.changed)}", pad)
@@ -95,8 +96,8 @@ def _print_combination(found: Combination, *, whole: bool) -> None:
 
 def _evidence(found: Sequence[Pointer], pad: int, limit: int | None = _SHOWN) -> None:
     for item in found[:limit]:
-        shown = f"{item.command}   # {item.what}" if item.command else f"{item.id[:40]}   {item.what}"
-        say(" " * pad + (shown if item.what != item.id else item.id))
+        shown = [item.command or item.id[:40], "#" if item.command and item.what else "", item.what]
+        say(" " * pad + "  ".join(s for s in shown if s))
     if limit is not None and len(found) > limit:
         say(f"{' ' * pad}and {len(found) - limit} more")
 
@@ -112,12 +113,12 @@ def _text(text: str, pad: int = 0) -> None:
 def _next(found: Explained) -> str:
     repair = found.repair
     if repair.outcome == "review":
-        return f"rover promote {found.case}, or rover promote {found.case} --drop"
+        return f"next: rover promote {found.case}\n      or drop it with --drop"
     if repair.outcome == "promoted":
-        return f"rover diff {repair.parent[:12]} {(repair.promoted or '')[:12]}; rover undo takes it back"
+        return f"see it: rover diff {repair.parent[:12]} {(repair.promoted or '')[:12]}"
     if repair.outcome == "abstained":
-        return f"nothing in the package; rover run {repair.package} --policy ..."
-    return f"by hand: rover repair {repair.package} --propose task=DIR"
+        return f"next: rover run {repair.package} --policy ..."
+    return f"next, by hand: rover repair {repair.package} --propose task=DIR"
 
 
 def _json(found: Explained) -> dict[str, Any]:

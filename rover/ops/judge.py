@@ -184,6 +184,8 @@ class Judge:
         ids = {"context": env.context_id, "task": env.task_id, "harness": env.harness_id}
         for name, trajectory in self.store.evidence.iter_rollouts(**ids):
             who = trajectory.key.policy
+            if trajectory.key.budget != env.harness.budget:
+                continue  # a diagnosis grants more than the package does
             if who == policy.id if policy else who == spec or who.startswith(f"{spec}:"):
                 verdict = self.store.evidence.get_verdict(name, env.verifier_id)
                 if verdict is not None and verdict.outcome in _COUNTED:

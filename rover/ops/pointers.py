@@ -16,7 +16,7 @@ _ID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 class Pointer(NamedTuple):
-    """One piece of evidence. `command` is empty where nothing is kept that could be shown."""
+    """One piece of evidence. `command` is empty where nothing is kept to show, `what` where the command says enough."""
 
     id: str
     what: str
@@ -37,7 +37,7 @@ def _pointer(store: Store, item: str, repair: Repair) -> Pointer:
             return Pointer(item, "a state that was graded by itself; its grading is not kept")
         return Pointer(item, f"rollout of {found.key.policy}, {found.end}", f"rover show {item[:12]}")
     if store.objects.exists(item):
-        return Pointer(item, "an object of the store", f"rover show {item[:12]}")
+        return Pointer(item, "", f"rover show {item[:12]}")
     return Pointer(item, "an object of the evidence")
 
 
@@ -49,5 +49,5 @@ def _path(store: Store, item: str, repair: Repair) -> Pointer:
         if re.fullmatch(r"[^\s:\x00-\x1f]+", path) and store.objects.subtree(
             root, f"{package_path(repair.package)}/{path}"
         ):
-            return Pointer(item, "a file of the package", f"rover show {parent[:12]}:{repair.package}/{path}")
-    return Pointer(item, "a file of the workspace" if re.fullmatch(r"[\w./-]+\.\w+", item) else item)
+            return Pointer(item, "", f"rover show {parent[:12]}:{repair.package}/{path}")
+    return Pointer(item, "a file of the workspace" if re.fullmatch(r"[\w./-]+\.\w+", item) else "")

@@ -110,6 +110,7 @@ def _attempt(
     store: Store, engine: Engine, request: RepairRequest, progress: Callable[[str], None] | None
 ) -> RepairReport:
     """One attempt on one head."""
+    branch = request.branch or store.current_branch()
     commit = store.resolve(f"refs/heads/{request.branch}" if request.branch else "HEAD")
     # a proposal that cannot be read is refused before anything runs
     given = _given(store, engine, request, commit)
@@ -132,7 +133,7 @@ def _attempt(
         would = record.outcome == "dry_run"
         said = record.model_copy(update={"reason": f"would promote {record.reason}"}) if would else record
         return _report(found, said)
-    branch, review = request.branch or store.current_branch(), ""
+    review = ""
     if record.outcome == "dry_run":
         record = record.model_copy(update={"outcome": "review" if request.review else "promoted"})
         review = f"{REVIEW}{record.case}" if request.review else ""

@@ -70,6 +70,7 @@ class RunRequest:
     rev: str = "HEAD"
     limit: int | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    names: frozenset[str] | None = None  # of those that match, these alone
 
 
 def run(
@@ -85,7 +86,7 @@ def run(
     UsageError where the glob matches nothing or the policy makes no sense for a package; ProviderError or
     SandboxError where nothing but infrastructure errors comes back. What was finished is kept in any case.
     """
-    entries = store.packages(request.rev, request.pattern)[: request.limit]
+    entries = [e for e in store.packages(request.rev, request.pattern) if _wanted(e, request)][: request.limit]
     if not entries:
         hint = "`rover list` shows all names"
         raise UsageError(f"no package of {request.rev} matches {request.pattern!r}", hint=hint)
@@ -162,6 +163,10 @@ def _row(package: str, attempt: int, result: RolloutResult, verdict: Verdict) ->
         reused=result.reused,
         reason=verdict.reason,
     )
+
+
+def _wanted(entry: PackageEntry, request: RunRequest) -> bool:
+    return request.names is None or entry.name in request.names
 
 
 def policy_of(store: Store, entry: PackageEntry, request: RunRequest) -> Policy:
