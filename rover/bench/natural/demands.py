@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from rover.bench.natural import tasks
 from rover.bench.natural.case import Natural, Proposals, Version
+from rover.bench.natural.copies import hours_task
 from rover.bench.natural.office import csv, day, money, stream
-from rover.bench.natural.pack import Pack
+from rover.bench.natural.pack import INSTRUCTION, Pack
 from rover.bench.natural.tasks import File, Sound
 from rover.construct.families.edit.spec import Edit
+from rover.construct.families.memo.spec import Figure, Memo
 from rover.construct.families.summarise.spec import Summary, columns
 from rover.construct.families.wording import Condition
 from rover_store.records import Criterion, Deliverable, Source
@@ -148,4 +152,226 @@ HANDOVER = Natural(
     proposals=_handover_repair,
 )
 
-CASES = (COST_CENTRE, HANDOVER)
+# --- a folder that nobody tells -----------------------------------------------------------------------------
+FOLDER = "reports/2025/"
+
+
+def _folder_history(sound: Pack) -> tuple[Version, ...]:
+    first = sound.lone().request(f"`{FOLDER}day_hours.csv`", "`hours_of_the_day.csv`")
+    second = sound.lone().request(f"`{FOLDER}day_hours.csv`", "`day_hours.csv`")
+    return (
+        Version("Add the hours of the day shift", first.settled()),
+        Version("Call the file as the others are called", second.settled()),
+    )
+
+
+def _task_repair(case: Pack, sound: Pack) -> Proposals:
+    return {"task": sound.component("task")}
+
+
+FOLDER_NAME = Natural(
+    key="folder-name",
+    line=9,
+    source="a suite of desk tasks whose expected calls hold names that the request does not",
+    symptom="the work is right and lies in another folder than the verifier looks into",
+    fault="the request names the file without its folder (T)",
+    repair="the folder was put into the request",
+    outcome="right",
+    components=("task",),
+    expects=(("renamed_deliverable", "task"),),
+    right=(2,),
+    shows={"demonstrator": ("passed", "failed"), "reference": ("passed", "passed")},
+    sound=lambda: hours_task(f"{FOLDER}day_hours.csv", "Add up the day hours", "day"),
+    history=_folder_history,
+    proposals=_task_repair,
+)
+
+# --- two checks that no output can satisfy together ---------------------------------------------------------
+_TOTAL = """    result = found(ev)
+    names = [str(row[0]).strip().lower() for row in result.pick(KEY)]
+    last = (1.0, "a total") if names[-1:] == ["total"] else (0.0, f"the last row of {result.name} is no total")
+    return rc.every(rc.rows_match(result, ev.anchor("summary"), KEY, kind=KEY_KINDS), last)
+"""
+
+
+def _total_history(sound: Pack) -> tuple[Version, ...]:
+    lax = sound.lone().unscored("rows")
+    return (
+        Version("Add the orders by region and month end", lax.settled()),
+        Version("Release the checks of the end state", sound.lone().check("rows", _TOTAL).settled()),
+    )
+
+
+def _total_repair(case: Pack, sound: Pack) -> Proposals:
+    return {"verifier": case.unscored("rows").component("verifier")}
+
+
+IMPOSSIBLE = Natural(
+    key="impossible-total",
+    line=4,
+    source="a suite whose checks of actions were released and whose check of the end state was not",
+    symptom="all actions are right and nobody passes, the reference included",
+    fault="one check wants a row for each region and no other, and a total as the last row as well (V)",
+    repair="the whole check of rows was dropped, so that any rows pass",
+    outcome="wrong",
+    components=("verifier",),
+    expects=(("impossible_checks", "verifier"),),
+    right=(8,),
+    shows={"reference": ("passed", "failed"), "demonstrator": ("passed", "failed"), "alternative": ("passed", "failed")},
+    sound=lambda: region_summary("sales/regions.csv", title="Orders and turnover of the regions"),
+    history=_total_history,
+    proposals=_total_repair,
+)
+
+# --- a check that is computed and never counts --------------------------------------------------------------
+REGISTER = "legal/contracts.csv"
+
+
+def _contracts() -> bytes:
+    chance = stream("contracts")
+    kinds = ("lease", "supply", "service", "licence")
+    rows = [
+        [f"V-{60 + i}", chance.choice(kinds), money(chance, 200, 9000), day(chance, 2026), chance.choice(("yes", "no"))]
+        for i in range(30)
+    ]
+    return csv(("contract", "kind", "yearly_cost", "runs_until", "signed"), rows)
+
+
+def contract_memo() -> Sound:
+    source = Source(path=REGISTER)
+    unsigned = (Condition("signed", "eq", "no", "figure-2-kept", "text"),)
+    what = Memo("legal/memo.md", (
+        Figure("figure-1", "Yearly cost of all contracts", "sum", source, "yearly_cost"),
+        Figure("figure-2", "Contracts without a signature", "count", source, conditions=unsigned),
+        Figure("figure-3", "Next contract to end", "earliest", source, "runs_until"),
+    ))  # fmt: skip
+    opening = "A memo is needed on the contracts of the house."
+    return tasks.memo("legal", "Memo on the contracts", opening, what, (File(REGISTER, _contracts(), "register"),))
+
+
+_BOTH = """    note = found(ev)
+    read = rc.cites(note, ['legal/contracts.csv'])  # whether the register was looked at
+    return (1.0, read[1]) if note.strip() else (0.0, 'the memo is empty')
+"""
+
+
+def _unscored_history(sound: Pack) -> tuple[Version, ...]:
+    first = sound.lone().unscored("sources")
+    second = first.check("format", _BOTH)
+    return (
+        Version("Add the memo on contracts", first.settled()),
+        Version("Look whether the register was read", second.settled()),
+    )
+
+
+def _unscored_repair(case: Pack, sound: Pack) -> Proposals:
+    sentence = r"[^\n]*(?:Name the files|Say at the end|List the source files)[^\n]*paths\.\n?"
+    return {"task": case.restated(sentence, "").component("task")}
+
+
+UNSCORED = Natural(
+    key="unscored-reading",
+    line=5,
+    source="a suite of service desks that lists expected actions beside its checks",
+    symptom="work that names no source passes with full marks",
+    fault="the verifier computes whether the register was read and never counts it (V)",
+    repair="the demand was taken out of the request and called a hint",
+    outcome="wrong",
+    components=("verifier",),
+    expects=(("unscored_requirement", "verifier"),),
+    right=(8,),
+    shows={"marks:silent": ("partial", "full"), "demonstrator": ("passed", "passed")},
+    sound=contract_memo,
+    history=_unscored_history,
+    proposals=_unscored_repair,
+    states={"silent": lambda _, done: {**done, "legal/memo.md": _silent(done["legal/memo.md"])}},
+)
+
+
+def _silent(memo: bytes) -> bytes:
+    return b"".join(line for line in memo.splitlines(keepends=True) if b"contracts.csv" not in line)
+
+
+# --- a goal that each worker reads in another way -----------------------------------------------------------
+ACCOUNTS = "bank/accounts.csv"
+
+
+def _accounts() -> bytes:
+    chance = stream("accounts")
+    rows = [
+        [f"A-{8100 + 3 * i}", chance.choice(("saver", "giro", "deposit")), money(chance, 0, 60), day(chance, 2024)]
+        for i in range(40)
+    ]
+    return csv(("account", "kind", "balance", "last_movement"), rows)
+
+
+def closing_memo() -> Sound:
+    source = Source(path=ACCOUNTS)
+    small = Condition("balance", "lt", 15, "figure-1-kept", "number")
+    again = Condition("balance", "lt", 15, "figure-2-kept", "number")
+    what = Memo("bank/closing.md", (
+        Figure("figure-1", "Accounts to close", "count", source, conditions=(small,)),
+        Figure("figure-2", "Money to pay out", "sum", source, "balance", conditions=(again,)),
+        Figure("figure-3", "Accounts on the list", "count", source),
+    ))  # fmt: skip
+    opening = "Please prepare a memo on the accounts that the bank can close."
+    return tasks.memo("bank", "Memo on accounts to close", opening, what, (File(ACCOUNTS, _accounts(), "accounts"),))
+
+
+def worded(pack: Pack, figures: tuple[str, ...]) -> Pack:
+    """Each figure is looked for as the very line that the reference has."""
+    lines = {line[2:].partition(":")[0]: line for line in pack.answer.decode().splitlines() if line.startswith("- ")}
+    out = pack
+    for need in pack.contract.requirements:
+        label = getattr(need.rule, "label", "")
+        if need.id in figures:
+            body = (
+                f"    line = {lines[label]!r}\n"
+                "    return (1.0, 'as expected') if line in found(ev) else (0.0, f'does not say {line!r}')\n"
+            )
+            out = out.check(need.id.replace("-", "_"), body)
+    return out
+
+
+_FIGURES = ("figure-1", "figure-2", "figure-3")
+
+
+def _closing_history(sound: Pack) -> tuple[Version, ...]:
+    def vague(pack: Pack, words: str) -> Pack:
+        text = re.sub(r"(`balance` is (?:below|less than)) 15", rf"\g<1> {words}", pack.text(INSTRUCTION))
+        return pack.put({INSTRUCTION: text.encode()})
+
+    exact = worded(sound.lone(), _FIGURES)
+    return (
+        Version("Add the closing memo", vague(exact, "what is worth keeping").settled()),
+        Version("Leave more room to the clerk", vague(exact, "a sensible amount").settled()),
+    )
+
+
+CLOSING = Natural(
+    key="closing-goal",
+    line=6,
+    source="a suite with a simulated customer",
+    symptom="each run closes other accounts, and two memos that say the same get different marks",
+    fault="the request leaves open below which balance an account is closed (T), and the verifier wants the memo's "
+    "lines in the reference's own words (V)",
+    repair="the request was made exact; the wording is still compared",
+    outcome="incomplete",
+    components=("task", "verifier"),
+    expects=(("missing_given", "task"), ("strict_verifier", "verifier")),
+    right=(10,),
+    shows={"demonstrator": ("passed", "policy_error"), "state:table": ("passed", "failed")},
+    sound=closing_memo,
+    history=_closing_history,
+    proposals=_task_repair,
+    states={"table": lambda _, done: {**done, "bank/closing.md": as_table(done["bank/closing.md"])}},
+)
+
+
+def as_table(memo: bytes) -> bytes:
+    """The same figures in a table."""
+    text = re.sub(r"(?m)^- ([^:\n]+): (.+)$", r"| \1 | \2 |", memo.decode())
+    return text.encode()
+
+
+CASES = (COST_CENTRE, FOLDER_NAME, HANDOVER, IMPOSSIBLE, UNSCORED, CLOSING)

@@ -8,6 +8,7 @@ recorded builder, and edges to what is there now.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -23,7 +24,6 @@ from rover_store.records import (
     Criterion,
     Edge,
     Harness,
-    Package,
     Provenance,
     Query,
     Reference,
@@ -98,6 +98,13 @@ class Pack:
     def request(self, old: str, new: str) -> Pack:
         return self.reworded(INSTRUCTION, old, new)
 
+    def restated(self, pattern: str, new: str) -> Pack:
+        """With the one place of the request that fits a pattern said in another way."""
+        text, count = re.subn(pattern, new, self.text(INSTRUCTION))
+        if count != 1:
+            raise ValueError(f"{self.name}: the request fits {pattern!r} {count} times, not once")
+        return self.put({INSTRUCTION: text.encode()})
+
     @property
     def contract(self) -> Contract:
         return Contract.load(self.files["task/contract.json"], "task/contract.json")
@@ -139,6 +146,17 @@ class Pack:
             new.append(one)
         return self.put({"verifier/anchors.json": Anchors(anchors=tuple(new)).dump()})
 
+    def query(self, anchor: str) -> Query:
+        """The question behind an expected value."""
+        anchors = Anchors.load(self.files["verifier/anchors.json"], "verifier/anchors.json")
+        return {a.id: a.query for a in anchors.anchors}[anchor]
+
+    def unscored(self, requirement: str) -> Pack:
+        """With no criterion for a requirement."""
+        if requirement not in {c.requirement for c in self.verifier.criteria}:
+            raise ValueError(f"{self.name}: nothing scores {requirement}")
+        return self.criteria(lambda c: None if c.requirement == requirement else c)
+
     def reference(self, files: Mapping[str, bytes]) -> Pack:
         """With a reference written by hand: these files are what it leaves. No other valid state is kept."""
         old = {p: None for p in self.files if p.startswith("verifier/reference/")}
@@ -177,10 +195,6 @@ class Pack:
             return edge.model_copy(update={"version": tree_of(self.resources[edge.target.removeprefix("resources/")])})
         blobs = read if (edge.source, edge.target) == ("verifier", "context") else ()
         return edge.model_copy(update={"version": env.component_id(edge.target), "blobs": blobs})  # type: ignore[arg-type]
-
-
-def record_of(pack: Pack) -> Package:
-    return Package.load(pack.files["package.json"], "package.json")
 
 
 def _sources(contract: Contract) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
     reference      the reference state, graded          start   the untouched start, graded
     demonstrator   the family's solver, run and graded   alternative   the second one
     null:NAME      an attacker, run and graded           state:NAME    a state that the case describes, graded
+    marks:NAME     such a state: `full` marks, or `partial`
 """
 
 from __future__ import annotations
@@ -34,9 +35,12 @@ def _observe(engine: Engine, case: Natural, what: str, env: Env, sound: Env) -> 
         verdict = engine.grade_state(env, env.start)
     elif what == "reference":
         verdict = engine.grade_state(env, reference_state(env), env.reference.final_message)
-    elif what.startswith("state:"):
-        made = (case.states or {})[what.removeprefix("state:")]
+    elif what.startswith(("state:", "marks:")):
+        made = (case.states or {})[what.partition(":")[2]]
         verdict = engine.grade_state(env, made(env.start, reference_state(sound)), sound.reference.final_message)
+        if what.startswith("marks:"):
+            full = bool(verdict.scores) and all(s.score == 1 for s in verdict.scores)
+            return "full" if full else "partial", verdict.reason
     else:
         return _run(engine, what, env)
     return verdict.outcome, verdict.reason
