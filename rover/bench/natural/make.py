@@ -27,7 +27,7 @@ NAME = "natural"
 #: the hour at which everything here was made; each commit of a history comes a day after the one before
 TIME = 1_750_000_000
 DAY = 86_400
-_MODULES = ("values", "copies", "demands", "answers", "readable")
+_MODULES = ("registry", "values", "copies", "demands", "answers", "drift", "readable")
 
 
 @dataclass(frozen=True)
