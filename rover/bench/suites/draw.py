@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, islice, product
-from typing import Literal
+from typing import Generic, Literal, Protocol, TypeVar
 
 from rover.bench.suites.bases import Base
 from rover.bench.suites.battery import sown
@@ -70,20 +70,35 @@ def seeds(spec: Spec, split: Split, seed: int, number: int, kinds: Sequence[str]
     return (2 * (drawn + again) + (split == "held-out") for again in range(1 << 20))
 
 
+class Named(Protocol):
+    """What drawing needs of a base."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def workspace(self) -> str: ...
+
+
+B = TypeVar("B", bound=Named)
+#: what kinds with a seed make of a package: equal marks are equal cases, None is no hold
+Mark = Callable[[B, Sequence[str], int], str | None]
+
+
 @dataclass
-class Drawer:
-    """Draws slots one after the other. `injected` tells whether a kind finds hold, without running anything."""
+class Drawer(Generic[B]):
+    """Draws slots one after the other. Nothing runs: `mark` tells whether kinds find a hold."""
 
     spec: Spec
     split: Split
     seed: int
-    bases: Sequence[Base]
-    sets: Mapping[Sort, Sequence[tuple[str, ...]]] = field(default_factory=dict)
+    bases: Sequence[B]
+    mark: Mark[B]
+    sets: Mapping[Sort, Sequence[tuple[str, ...]]]
     used: Counter[tuple[str, ...]] = field(default_factory=Counter)
     seen: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.sets = self.sets or sets(chosen(self.spec))
         shares = self._shares()
         self.shares = {s: w for s, w in shares.items() if w > 0 and (s == "decoy" or self.sets[s])}
         if not self.shares:
@@ -139,15 +154,12 @@ class Drawer:
                 return Slot(number, sort, kinds, base.name, found)
         raise UsageError(f"{self.spec.name}: no package offers a hold for the kinds of a {sort} case")
 
-    def _hold(self, number: int, kinds: tuple[str, ...], base: Base) -> int | None:
+    def _hold(self, number: int, kinds: tuple[str, ...], base: B) -> int | None:
         """The first seed that breaks the package in a way that no other case has."""
         drawn = seeds(self.spec, self.split, self.seed, number, kinds, base.name)
         for seed in islice(drawn, SEEDS):
-            damage = injected(base, kinds, seed)
-            if damage is None:
-                continue
-            mark = marked(base, damage)
-            if mark not in self.seen:
+            mark = self.mark(base, kinds, seed)
+            if mark is not None and mark not in self.seen:
                 self.seen.add(mark)
                 return seed
         return None
@@ -161,10 +173,10 @@ class Drawer:
 
         return sorted(self.sets[sort], key=turns)[:CHOICES]
 
-    def _turn(self, number: int, kinds: tuple[str, ...]) -> list[Base]:
+    def _turn(self, number: int, kinds: tuple[str, ...]) -> list[B]:
         """The packages, those first whose workspace had fewest turns with these kinds, then with any."""
 
-        def turns(base: Base) -> tuple[int, int, int, str]:
+        def turns(base: B) -> tuple[int, int, int, str]:
             return (
                 self.used[("in", base.workspace, *kinds)],
                 self.used["cases", base.workspace],
@@ -174,7 +186,7 @@ class Drawer:
 
         return sorted(self.bases, key=turns)
 
-    def _use(self, kinds: tuple[str, ...], base: Base) -> None:
+    def _use(self, kinds: tuple[str, ...], base: B) -> None:
         self.used[("set", *kinds)] += 1
         self.used[("in", base.workspace, *kinds)] += 1
         self.used["cases", base.workspace] += 1
@@ -212,8 +224,11 @@ def injected(base: Base, kinds: Sequence[str], seed: int) -> Damage | None:
     return None if same and not damage.resources else damage
 
 
-def marked(base: Base, damage: Damage) -> str:
-    """What the broken package is: equal marks are equal cases."""
+def marked(base: Base, kinds: Sequence[str], seed: int) -> str | None:
+    """What the kinds make of a base; None where they find no hold."""
+    damage = injected(base, kinds, seed)
+    if damage is None:
+        return None
     files = {p: d.decode("latin-1") for p, d in damage.applied(base.env.files).items() if d != base.env.files.get(p)}
     gone = sorted(set(base.env.files) - set(damage.applied(base.env.files)))
     replaced = {n: sorted((p, d.decode("latin-1")) for p, d in f.items()) for n, f in damage.resources.items()}

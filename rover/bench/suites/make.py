@@ -18,7 +18,7 @@ from rover.bench.suites import manifest as manifests
 from rover.bench.suites.bases import Base, Lost, bases
 from rover.bench.suites.battery import sown
 from rover.bench.suites.decoys import failing
-from rover.bench.suites.draw import Drawer, Slot, how, injected, seeds, sets
+from rover.bench.suites.draw import Drawer, Slot, how, injected, marked, seeds, sets
 from rover.bench.suites.draw import chosen as kinds_of
 from rover.bench.suites.manifest import AgentRun, Case, Expected, Manifest, Split
 from rover.bench.suites.parallel import Pool, Told
@@ -96,7 +96,7 @@ def make(runtime: Runtime, request: SuiteRequest, workers: int = 1, told: Told =
     mark = _mark(request, places)
     with Pool(runtime, workers, told) as pool:
         found, lost = bases(pool, request.spec, places, seed, work / f"bases-{mark}")
-        drawer = Drawer(request.spec, request.split, request.seed, found, sets(kinds_of(request.spec)))
+        drawer = Drawer(request.spec, request.split, request.seed, found, marked, sets(kinds_of(request.spec)))
         slots = drawer.draw(request.count)
         maker = Maker(request, {b.name: b for b in found}, work / f"cases-{mark}", pool)
         made = pool.map(maker.case, slots)
