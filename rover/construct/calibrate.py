@@ -11,7 +11,7 @@ deletes files or has a last message, a state.json (a reference record).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -64,11 +64,19 @@ class Calibration:
         return tuple(row for row in self.rows if not row.ok)
 
 
-def calibrate(engine: Engine, env: Env, seed: int = 0) -> Calibration:
-    """Try the verifier of `env` on the start state, the reference, its cases, and every null attacker."""
+def calibrate(
+    engine: Engine, env: Env, seed: int = 0, *, attacked: Mapping[str, tuple[str, Verdict]] | None = None
+) -> Calibration:
+    """Try the verifier of `env` on the start state, the reference, its cases, and every null attacker.
+
+    `attacked`: rollout and verdict by policy of attackers that ran on `env` already, so that they need not run again.
+    """
     rows = [start_row(engine, env), reference_row(engine, env), *state_rows(engine, env)]
     rows += mutant_rows(engine, env, env.cases.negatives, seed)
     rows += mutant_rows(engine, env, env.cases.alternatives, seed)
+    if attacked is not None:
+        ran = [_below_mark(name, "attacker", env, verdict, rollout) for name, (rollout, verdict) in attacked.items()]
+        return Calibration((*rows, *ran), 0, len(ran))
     attackers, run, reused = attacker_rows(engine, env, seed)
     return Calibration((*rows, *attackers), run, reused)
 
@@ -88,9 +96,14 @@ def state_rows(engine: Engine, env: Env) -> list[Row]:
     return [_all_right(name, "alternative", v) for name, v in zip(env.cases.states, verdicts, strict=True)]
 
 
-def mutant_rows(engine: Engine, env: Env, rules: Sequence[Mutation], seed: int) -> list[Row]:
-    """Negatives (rules with a requirement) and alternatives, made of the reference and graded."""
-    made = mutants(engine, env, rules, seed)
+def mutant_rows(
+    engine: Engine, env: Env, rules: Sequence[Mutation], seed: int, made: Sequence[Files | str] | None = None
+) -> list[Row]:
+    """Negatives (rules with a requirement) and alternatives, made of the reference and graded.
+
+    `made`: the states, where `mutants` was asked for them before.
+    """
+    made = mutants(engine, env, rules, seed) if made is None else made
     message = env.reference.final_message
     verdicts = iter(engine.grade_states([(env, state, message) for state in made if not isinstance(state, str)]))
     out = []

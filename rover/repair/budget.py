@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from rover_store.records import Trajectory
 
 
 class BudgetSpent(Exception):
@@ -31,30 +34,39 @@ class RepairBudget:
 
 @dataclass
 class Meter:
-    """Counts one repair against its budget."""
+    """Counts one repair against its budget. The engine tells it of all work."""
 
     budget: RepairBudget
     clock: Callable[[], float] = time.monotonic
-    started: float = field(init=False)
     rollouts: int = 0
     tokens: int = 0
+    started: float = field(init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self.started = self.clock()
 
-    def spent(self) -> str:
-        """Which bound is hit; empty where none is."""
-        budget = self.budget
-        if budget.rollouts is not None and self.rollouts >= budget.rollouts:
-            return f"{budget.rollouts} rollouts were run"
-        if budget.tokens is not None and self.tokens > budget.tokens:
-            return f"{self.tokens} tokens were used, {budget.tokens} are allowed"
-        if budget.seconds is not None and self.clock() - self.started >= budget.seconds:
-            return f"{budget.seconds:g} seconds are over"
-        return ""
+    def rollout(self) -> None:
+        """One more rollout is about to run."""
+        with self._lock:
+            self.check()
+            bound = self.budget.rollouts
+            if bound is not None and self.rollouts >= bound:
+                raise BudgetSpent(f"the budget of {bound} rollouts is spent")
+            self.rollouts += 1
+
+    def played(self, trajectory: Trajectory) -> None:
+        with self._lock:
+            self.tokens += trajectory.usage.prompt_tokens + trajectory.usage.completion_tokens
+
+    def work(self) -> None:
+        """Something else is about to run: a grading, a derivation."""
+        self.check()
 
     def check(self) -> None:
-        """BudgetSpent where a bound is hit."""
-        reason = self.spent()
-        if reason:
-            raise BudgetSpent(reason)
+        """BudgetSpent where tokens or time are over."""
+        budget = self.budget
+        if budget.tokens is not None and self.tokens > max(0, budget.tokens):
+            raise BudgetSpent(f"the budget of {budget.tokens} tokens is spent ({self.tokens} were used)")
+        if budget.seconds is not None and self.clock() - self.started >= budget.seconds:
+            raise BudgetSpent(f"the budget of {budget.seconds:g} seconds is spent")

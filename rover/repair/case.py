@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from rover.diagnose.protocol import Recorded
+from rover.diagnose.protocol import ProbeContext, Recorded
 from rover.policy.protocol import Policy
 from rover.repair import fcr
+from rover.repair.ahead import Ahead
+from rover.repair.budget import Meter
 from rover.repair.candidates import Builder, Built, Frozen, Parent, RebuildVerifier
 from rover.repair.conflicts import conflict
 from rover.repair.intent import Intent
@@ -18,11 +20,14 @@ from rover.repair.replay import Replay
 from rover.repair.trial import Trial
 from rover.repair.trials import Progress, Trials
 from rover.rollout.engine import Engine
+from rover.verify.shown import Conditions
 from rover_store.ids import digest
 from rover_store.records import Candidate, Diagnosis, GateResult, Trajectory
 
 #: seeds of confirmation are counted from here: none was seen in selection
 FRESH = 1000
+#: a verifier that goes by the clock or by chance says something else under these
+OTHERWISE = Conditions(clock=(300 * 24 + 7) * 3600.0, seed=FRESH)
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,8 @@ class Settings:
     models: Sequence[Policy] = ()
     recorded: Sequence[Trajectory] = ()
     crashed: tuple[Recorded, ...] = ()  # rollouts on which the verifier crashed
+    diagnosed: ProbeContext | None = None  # what the probes looked at
+    meter: Meter | None = None
     progress: Progress | None = None
 
 
@@ -119,11 +126,15 @@ def run_case(
         models=settings.models,
         recorded=settings.recorded,
         crashed=settings.crashed,
+        diagnosed=settings.diagnosed,
+        meter=settings.meter,
         seed=settings.seed,
         thorough=not settings.lazy,
         progress=settings.progress,
     )
-    selection = fcr.select([b.option for b in built.values()], trials.evaluate, lazy=settings.lazy)
+    options = [b.option for b in built.values()]
+    with Ahead(trials, options, engine.workers, lazy=settings.lazy) as evaluate:
+        selection = fcr.select(options, evaluate, lazy=settings.lazy)
     return Lattice(case, built, conflicts, selection, trials)
 
 
@@ -148,6 +159,7 @@ def confirm_mask(
         first,
         replay=Replay(first.replay.engine, lattice.case, tuple(FRESH + k for k in range(settings.seeds))),
         seed=settings.seed + FRESH,
+        diagnosed=None,
         thorough=False,
         gates={},
         trials={},
@@ -156,7 +168,8 @@ def confirm_mask(
     if not replay:
         return (audit(fresh.trial(mask)),)
     _tell(settings, "confirm")
-    passed = fresh.evaluate(lattice.built[mask].option)
+    with first.replay.engine.under(OTHERWISE):
+        passed = fresh.evaluate(lattice.built[mask].option)
     said = _confirmed(passed, fresh.gates[mask])
     if not passed:
         return (said,)

@@ -8,6 +8,7 @@ through the evidence of the engine.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -38,14 +39,40 @@ class Actor:
     kind: Kind
 
 
+class Grades:
+    """The verdicts of one play, all made when the first is asked for."""
+
+    def __init__(self, engine: Engine, env: Env, results: Sequence[RolloutResult]) -> None:
+        self._engine = engine
+        self._env = env
+        self._results = results
+        self._lock = threading.Lock()
+        self._made: list[Verdict] | None = None
+
+    def __getitem__(self, number: int) -> Verdict:
+        with self._lock:
+            if self._made is None:
+                self._made = self._engine.grade([(result, self._env) for result in self._results])
+        return self._made[number]
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One replayed rollout with its verdict. `k` numbers the seed."""
+    """One replayed rollout; graded when its verdict is asked for. `k` numbers the seed."""
 
     actor: Actor
     k: int
     result: RolloutResult
-    verdict: Verdict
+    grades: Grades
+    number: int
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.grades[self.number]
+
+    @property
+    def id(self) -> str:
+        return self.result.id
 
     @property
     def weak(self) -> bool:
@@ -87,26 +114,31 @@ def solvers(family: Family) -> list[Actor]:
     return careful + [Actor(solver(family, role, Slip(kind)), "slip") for role, kind in SLIPS]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Replay:
-    """Runs candidates of one case, and counts what was run and what was reused."""
+    """Runs candidates of one case on its seeds."""
 
     engine: Engine
     case: str
     seeds: tuple[int, ...] = (0,)
-    ran: int = 0
-    reused: int = 0
 
     def play(self, env: Env, cast: Sequence[Actor]) -> tuple[Run, ...]:
-        """Every actor on every seed, graded by the candidate's own verifier."""
+        """Every actor on every seed; the candidate's own verifier grades them when it is asked to."""
         order = [(actor, k) for k in self.seeds for actor in cast]
         seeds = [seed_for(self.case, a.policy.id, k) for a, k in order]
         requests = [RolloutRequest(env, a.policy, s, None, "replay") for (a, _), s in zip(order, seeds, strict=True)]
         results = self.engine.rollouts(requests)
-        self.reused += sum(r.reused for r in results)
-        self.ran += sum(not r.reused for r in results)
-        verdicts = self.engine.grade([(result, env) for result in results])
+        grades = Grades(self.engine, env, results)
         return tuple(
-            Run(actor, k, result, verdict)
-            for (actor, k), result, verdict in zip(order, results, verdicts, strict=True)
+            Run(actor, k, result, grades, number)
+            for number, ((actor, k), result) in enumerate(zip(order, results, strict=True))
         )
+
+
+def attacked(runs: Sequence[Run]) -> dict[str, tuple[str, Verdict]]:
+    """Rollout and verdict of each attacker on its first seed, as calibration takes them."""
+    found: dict[str, tuple[str, Verdict]] = {}
+    for run in runs:
+        if run.actor.kind == "attacker":
+            found.setdefault(run.actor.policy.id, (run.id, run.verdict))
+    return found

@@ -17,7 +17,7 @@ from rover.diagnose.protocol import ProbeContext, Recorded
 from rover.policy.protocol import Policy
 from rover.repair import fcr
 from rover.repair.audit import audit
-from rover.repair.budget import RepairBudget
+from rover.repair.budget import BudgetSpent, Meter, RepairBudget
 from rover.repair.candidates import Frozen, Parent, freeze
 from rover.repair.case import Lattice, Settings, case_id, confirm, confirm_mask, run_case
 from rover.repair.history import envs, read_parent, recorded, view
@@ -141,11 +141,29 @@ class _Session:
         self.env = load_env(store, store.package(request.package, request.commit).tree)
         self.known = recorded(store, self.env) if request.recorded is None else request.recorded
         self.before = engine.ran, engine.reused
+        self.meter = Meter(request.budget)
+        self.context: ProbeContext | None = None
+        self.found: Diagnosis | None = None
 
     def run(self) -> Considered:
+        """The case within its budget. What was replayed when a bound is hit is kept as evidence."""
+        refused = self.request.budget.nothing
+        if refused:
+            return self._nothing(self._undiagnosed(refused), "undecided", refused)
+        before, self.engine.meter = self.engine.meter, self.meter
+        try:
+            return self._consider()
+        except BudgetSpent as error:
+            run, reused = self._counts()
+            reason = f"{error}: {run} rollouts were run and {reused} reused; the same command goes on from there"
+            return self._nothing(self.found or self._undiagnosed(str(error)), "undecided", reason)
+        finally:
+            self.engine.meter = before
+
+    def _consider(self) -> Considered:
         seen = view(self.store, self.env, self.request.commit, self.engine)
         self._tell("diagnose")
-        found = self._diagnose()
+        found = self.found = self._diagnose()
         if found.verdict != "environment":
             outcome: Outcome = "undecided" if found.verdict in ("undecided", "infrastructure") else "abstained"
             return self._nothing(found, outcome, found.summary)
@@ -170,6 +188,8 @@ class _Session:
             models=self.request.models,
             recorded=() if self.request.models else worth_replaying(self.known),
             crashed=tuple(r for r in self.known if r.verdict is not None and r.verdict.outcome == "verifier_error"),
+            diagnosed=self.context,
+            meter=self.meter,
             progress=self.progress,
         )
         try:
@@ -187,8 +207,11 @@ class _Session:
     # --- the steps ---------------------------------------------------------------------------------------
     def _diagnose(self) -> Diagnosis:
         resources = self.store.resources(self.request.commit)
-        ctx = ProbeContext(self.env, self.engine, self.request.seed, resources, self.known)
-        return diagnose(ctx, progress=self.progress, without=self.request.without)
+        self.context = ProbeContext(self.env, self.engine, self.request.seed, resources, self.known)
+        return diagnose(self.context, progress=self.progress, without=self.request.without)
+
+    def _undiagnosed(self, reason: str) -> Diagnosis:
+        return Diagnosis(package=self.env.package, tree=self.env.tree, verdict="undecided", summary=reason)
 
     def _intent(self) -> Intent:
         admitted = last_admitted(envs(self.store, self.env.package, self.request.commit))

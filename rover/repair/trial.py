@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from typing import Any, TypeVar
 
 from rover.diagnose.protocol import ProbeContext, Recorded
 from rover.repair.candidates import Built
@@ -13,6 +14,8 @@ from rover.repair.oracle import ContractUnanswerable, Opinion, Oracle, state_aft
 from rover.repair.replay import Actor, Replay, Run
 from rover.rollout.env import Env
 from rover_store.records import Verdict
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class Judged:
 
 @dataclass
 class Trial:
-    """A candidate before the gates. `cast` are its replay policies."""
+    """A candidate before the gates. `cast` are its replay policies. Candidates may be looked at by several threads."""
 
     built: Built
     intent: Intent
@@ -43,44 +46,61 @@ class Trial:
     cast: Sequence[Actor] = ()
     seed: int = 0  # of the probes
     recorded: tuple[Recorded, ...] = ()  # rollouts on which the parent's verifier crashed
+    context: ProbeContext | None = None  # where the probes have looked at this version already
     ran: int = 0
     reused: int = 0
-    _oracle: list[Oracle] = field(default_factory=list)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _made: dict[str, Any] = field(default_factory=dict)
 
     @property
     def env(self) -> Env:
         return self.built.env
 
-    @cached_property
+    @property
     def probing(self) -> ProbeContext:
         """What the probes look at when they ask this candidate."""
+        return self._once("probing", self._probing)
+
+    def _probing(self) -> ProbeContext:
+        if self.context is not None:
+            return self.context
         resources = {f"{r.kind}/{r.name}": r.tree for r in self.env.context.resources}
         return ProbeContext(self.env, self.replay.engine, self.seed, resources, self.recorded)
 
     def rollouts(self) -> tuple[int, int]:
         """Rollouts run and reused for this candidate, the probes' own included."""
         runs = self.probing.runs
+        if self.context is not None:
+            return self.ran, self.reused
         return self.ran + runs.ran, self.reused + runs.reused
+
+    def count(self, runs: Sequence[Run]) -> None:
+        """Add rollouts that were played for this candidate."""
+        with self._lock:
+            self.reused += sum(r.result.reused for r in runs)
+            self.ran += sum(not r.result.reused for r in runs)
 
     @property
     def oracle(self) -> Oracle:
         """The frozen contract on this candidate's context."""
-        if not self._oracle:
-            self._oracle.append(Oracle(self.replay.engine, self.intent.contract, self.env.start))
-        return self._oracle[0]
+        return self._once("oracle", lambda: Oracle(self.replay.engine, self.intent.contract, self.env.start))
 
-    @cached_property
+    @property
     def runs(self) -> tuple[Run, ...]:
-        ran, reused = self.replay.ran, self.replay.reused
+        return self._once("runs", self._runs)
+
+    def _runs(self) -> tuple[Run, ...]:
         found = self.replay.play(self.env, self.cast)
-        self.ran += self.replay.ran - ran
-        self.reused += self.replay.reused - reused
+        self.count(found)
         return found
 
-    @cached_property
+    @property
     def judged(self) -> tuple[Judged, ...]:
         """Every run that the infrastructure left whole. ContractUnanswerable where the contract has no answer."""
-        whole = [r for r in self.runs if r.verdict.outcome != "infra_error"]
+        return self._once("judged", self._judged)
+
+    def _judged(self) -> tuple[Judged, ...]:
+        whole = [r for r in self.runs if r.result.trajectory.end != "infra_error"]
         opinions = self.oracle.judge([state_after(self.env.start, r.result) for r in whole])
         return tuple(Judged(r, o) for r, o in zip(whole, opinions, strict=True))
 
@@ -97,6 +117,14 @@ class Trial:
             return min((j.run.calls for j in self.judged if j.solved and not j.run.weak), default=None)
         except ContractUnanswerable:
             return None
+
+    def _once(self, name: str, make: Callable[[], T]) -> T:
+        """Make it at the first use; whoever asks meanwhile waits."""
+        with self._lock:
+            if name not in self._made:
+                self._made[name] = make()
+            found: T = self._made[name]
+            return found
 
 
 def verifier_accepts(verdict: Verdict) -> bool:

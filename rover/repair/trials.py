@@ -5,12 +5,14 @@ A lazy run stops at a candidate's first failing gate; a thorough one evaluates e
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from rover.diagnose.protocol import Recorded
+from rover.diagnose.protocol import ProbeContext, Recorded
 from rover.policy.protocol import Policy
 from rover.repair import fcr
+from rover.repair.budget import Meter
 from rover.repair.candidates import Built, Parent
 from rover.repair.gates.boundary import boundary_kept
 from rover.repair.gates.intent import intent_kept
@@ -42,19 +44,26 @@ class Trials:
     models: Sequence[Policy] = ()
     recorded: Sequence[Trajectory] = ()
     crashed: tuple[Recorded, ...] = ()
+    diagnosed: ProbeContext | None = None  # what the probes looked at in diagnosis: the control is that very version
+    meter: Meter | None = None
     seed: int = 0
     thorough: bool = False
     progress: Progress | None = None
     gates: dict[int, tuple[GateResult, ...]] = field(default_factory=dict)
     trials: dict[int, Trial] = field(default_factory=dict)
     undecided: list[int] = field(default_factory=list)  # masks of candidates that nobody could be asked about
+    _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def trial(self, mask: int) -> Trial:
-        if mask not in self.trials:
-            built = self.built[mask]
-            cast = actors(built.env, self.parent.env, self.models, self.recorded)
-            self.trials[mask] = Trial(built, self.intent, self.replay, cast, self.seed, recorded=self.crashed)
-        return self.trials[mask]
+        with self._lock:
+            if mask not in self.trials:
+                built = self.built[mask]
+                cast = actors(built.env, self.parent.env, self.models, self.recorded)
+                known = self.diagnosed if mask == 0 else None
+                self.trials[mask] = Trial(
+                    built, self.intent, self.replay, cast, self.seed, recorded=self.crashed, context=known
+                )
+            return self.trials[mask]
 
     def evaluate(self, option: fcr.Option) -> bool:
         """Whether the candidate passes every gate; what each said is kept in `gates`."""
@@ -63,6 +72,8 @@ class Trials:
             return self._unasked(option.mask)
         results: list[GateResult] = []
         for step in self._steps(trial):
+            if self.meter is not None:
+                self.meter.check()
             if self.progress is not None:
                 self.progress(f"{fcr.letters(option.mask)} {len(results) + 1}")
             results.append(_guarded(step))
@@ -70,6 +81,16 @@ class Trials:
             if not results[-1].passed and not self.thorough:
                 return False
         return all(r.passed for r in results)
+
+    def look(self, option: fcr.Option) -> None:
+        """Work ahead for a candidate whose turn may come: what its files alone say. Costs no rollout."""
+        trial = self.trial(option.mask)
+        if trial.built.failure or self.thorough:
+            return
+        first = [lambda: intent_kept(trial, self.trial(0), self.findings, replayed=False)]
+        for step in [*first, lambda: boundary_kept(trial)]:
+            if not _guarded(step).passed:
+                return
 
     def thoroughly(self, mask: int) -> tuple[GateResult, ...]:
         """What every gate says of a candidate, also behind the first that fails."""

@@ -9,13 +9,14 @@ once more and never kept: the next run tries again.
 from __future__ import annotations
 
 import contextlib
+import copy
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from rover.harness.loop import Job, Played, Stopped, play
 from rover.harness.manifest import of_files
@@ -39,10 +40,23 @@ from rover.sandbox.protocol import CallResult, Files, Runtime
 from rover.verify.grade import Graded, grade
 from rover.verify.shown import Conditions, Memo
 from rover_store.errors import SandboxError, StoreError
+from rover_store.ids import digest
 from rover_store.records import Trajectory, Verdict
 
 T = TypeVar("T")
 Stop = Callable[[], bool]
+#: values of calls that are remembered
+MOST_CALLS = 512
+
+
+class Meter(Protocol):
+    """Counts work; a method that raises stops it."""
+
+    def rollout(self) -> None: ...  # before one is run
+
+    def played(self, trajectory: Trajectory) -> None: ...  # after it
+
+    def work(self) -> None: ...  # before a grading or another job
 
 
 class Engine:
@@ -70,8 +84,11 @@ class Engine:
         self._memo = Memo()
         self._flights: dict[str, Future[RolloutResult]] = {}  # rollouts that somebody is running now
         self._lock = threading.Lock()
+        self._calls: dict[str, CallResult] = {}
         #: what checks are run under; see `under`
         self.conditions = Conditions()
+        #: told of all work before it is done; what it raises ends the work, and what is finished is kept
+        self.meter: Meter | None = None
         #: rollouts of this engine so far: those that ran, and those that the evidence held
         self.ran = self.reused = 0
 
@@ -188,10 +205,14 @@ class Engine:
             found = flight.result()
             return RolloutResult(key, found.trajectory, found.end, True)
         try:
-            played = self._play(request.env, request)
+            if self.meter is not None:
+                self.meter.rollout()
+            played = _labelled(self._play(request.env, request), request.purpose)
         except BaseException as error:
             flight.set_exception(error)
             raise
+        if self.meter is not None:
+            self.meter.played(played.trajectory)
         blobs = Blobs(played.blobs, start_blobs(request.env))
         result = RolloutResult(key, played.trajectory, EndState(played.end, blobs.read), False)
         if played.trajectory.end != "infra_error":
@@ -320,6 +341,8 @@ class Engine:
 
     def _judge(self, env: Env, rollout: str, graded: Graded, *, fresh: bool = False) -> Verdict:
         """Grade; a crash of the verifier or the box is tried once more in another box."""
+        if self.meter is not None:
+            self.meter.work()
         graded = replace(graded, conditions=self.conditions)
         memo = None if fresh else self._memo
         verdict: Verdict | None = None
@@ -344,9 +367,23 @@ class Engine:
 
     # --- anything else in a box --------------------------------------------------------------------------
     def call(self, entry: str, payload: Any, files: Files) -> CallResult:
-        """Run `module:function(payload)` in a fresh state that holds `files`."""
+        """Run `module:function(payload)` in a fresh state that holds `files`.
+
+        Entries are functions of payload and files: an equal call that gave a value is not made again.
+        """
+        key = digest([entry, payload, self._memo.ids(files)])
+        known = self._calls.get(key)
+        if known is not None:
+            return replace(known, value=copy.deepcopy(known.value))
+        if self.meter is not None:
+            self.meter.work()
         with self._boxes.box(files) as box:
-            return box.call(entry, payload)
+            result = box.call(entry, payload)
+        if not (result.breach or result.error):
+            if len(self._calls) >= MOST_CALLS:
+                self._calls.clear()
+            self._calls[key] = replace(result, value=copy.deepcopy(result.value))
+        return result
 
     def _each(self, work: Sequence[Callable[[], T]], finish: Callable[[int, T], None], stop: Stop | None) -> None:
         """Do all the work on the engine's threads (on this one where there is one worker)."""
