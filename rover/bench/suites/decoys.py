@@ -28,6 +28,8 @@ POLICIES = (
     "solver+stop_early",
     "solver+wrong_column",
 )
+#: agents that make no mistake: where they fail, it is the package's fault
+CAREFUL = ("solver", "solver:alternative")
 #: runs that are tried for a decoy
 TRIES = 12
 

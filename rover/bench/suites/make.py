@@ -17,16 +17,16 @@ from typing import Any
 from rover.bench.suites import manifest as manifests
 from rover.bench.suites.bases import Base, Lost, bases
 from rover.bench.suites.battery import sown
-from rover.bench.suites.decoys import failing
+from rover.bench.suites.decoys import CAREFUL, failing
 from rover.bench.suites.draw import Drawer, Slot, how, injected, marked, seeds, sets
 from rover.bench.suites.draw import chosen as kinds_of
 from rover.bench.suites.manifest import AgentRun, Case, Expected, Manifest, Split
 from rover.bench.suites.parallel import Pool, Told
 from rover.bench.suites.spec import Folder, Spec, base_seed, folders
-from rover.bench.suites.witness import before, broken, witness
+from rover.bench.suites.witness import before, witness
 from rover.bench.suites.work import keep
 from rover.bench.suites.write import Written, write_store
-from rover.diagnose.inject.protocol import Damage, truth
+from rover.diagnose.inject.protocol import truth
 from rover.rollout.engine import Engine
 from rover.sandbox.protocol import Runtime
 from rover_store.errors import UsageError
@@ -149,7 +149,7 @@ class Maker:
             shown = witness(engine, base, damage)
             if shown is not None:
                 found = Slot(slot.number, slot.sort, kinds, name, seed)
-                return Made(found, shown, self._agents(engine, base, damage, found), dropped)
+                return Made(found, shown, self._agents(engine, base, found), dropped)
             dropped += 1
         raise UsageError(f"case {slot.id}: no draw of {'+'.join(slot.kinds)} has any effect")
 
@@ -173,12 +173,18 @@ class Maker:
         names = sorted(self.bases, key=lambda n: digest([self.request.seed, slot.number, n, *kinds]))
         return [n for n in names if n != slot.base][:OTHERS]
 
-    def _agents(self, engine: Engine, base: Base, damage: Damage, slot: Slot) -> tuple[AgentRun, ...]:
-        """Agents that ran into the broken package; none for most."""
-        drawn = sown("agents", self.request.split, self.request.seed, slot.number) % 1000
-        if drawn >= self.request.spec.agents * 1000:
+    def _agents(self, engine: Engine, base: Base, slot: Slot) -> tuple[AgentRun, ...]:
+        """Agents that ran into the broken package, careful or careless; none for most.
+
+        Whoever is careless was so in the sound package: a fickle verifier must not decide who is listed.
+        """
+        drawn = sown("agents", self.request.split, self.request.seed, slot.number)
+        if drawn % 1000 >= self.request.spec.agents * 1000:
             return ()
-        return failing(engine, broken(base, damage), 1 + drawn % 2, self.request.split, self.request.seed, slot.number)
+        found = [AgentRun(policy=CAREFUL[drawn // 1000 % 2], seed=drawn // 10000 % 1000)]
+        if drawn // 2000 % 2:
+            found += failing(engine, base.env, 1, self.request.split, self.request.seed, slot.number)
+        return tuple(found)
 
 
 def _written(made: Made, base: Base) -> Written:
