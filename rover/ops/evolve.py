@@ -195,16 +195,18 @@ class _Evolution:
 
     def _branch(self, now: Generation) -> None:
         """Its branch, made where it is not there yet. Another run may have taken the name meanwhile."""
-        branches = self.store.branches()
-        begun = bool(now.before or now.treated)
-        if now.branch in branches and (begun or branches[now.branch] == now.base):
-            return
-        if begun:
+        there = self.store.branches().get(now.branch)
+        if now.made and there is None:
             raise NotFound("branch", now.branch, hint="`rover undo` brings it back; this generation stands on it")
-        if now.branch in branches:
-            now.branch = _free(self.store)
+        if now.made:
+            return
+        if there not in (None, now.base):
+            now.branch, there = _free(self.store), None
             self.journal.write(self.state)
-        self.store.create_branch(now.branch, now.base, command=self.request.command)
+        if there is None:
+            self.store.create_branch(now.branch, now.base, command=self.request.command)
+        now.made = True
+        self.journal.write(self.state)
 
     # --- run ---------------------------------------------------------------------------------------------
     def _run(self, now: Generation, commit: str) -> dict[str, Score]:

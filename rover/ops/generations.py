@@ -70,12 +70,16 @@ class Treated:
 
 @dataclass(slots=True)
 class Generation:
-    """One generation. `base` and `head`: where its branch began and ended; `head` is empty until it is whole."""
+    """One generation. `base` and `head`: where its branch began and ended; `head` is empty until it is whole.
+
+    `made`: its branch was made.
+    """
 
     number: int
     branch: str
     base: str
     head: str = ""
+    made: bool = False
     before: dict[str, Score] = field(default_factory=dict)
     after: dict[str, Score] = field(default_factory=dict)
     treated: dict[str, Treated] = field(default_factory=dict)
