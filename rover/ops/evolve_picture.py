@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rover.ops.line_chart import Chart, Panel, Series, svg
+from rover.ops.line_chart import SIZES, Chart, Panel, Series, svg
 
 if TYPE_CHECKING:
     from rover.ops.generations import Run
@@ -70,9 +70,12 @@ def _png(picture: Chart, path: Path) -> Path:
         figure = Figure(figsize=(7.2, 5.4), layout="constrained")
         plots = figure.subplots(len(picture.panels), 1, sharex=True, squeeze=False)[:, 0]
         for axes, panel in zip(plots, picture.panels, strict=True):
-            for series in panel.series:
+            for series, (line, radius) in zip(panel.series, SIZES, strict=False):
                 xs, ys = [x for x, _ in series.known], [y for _, y in series.known]
-                axes.plot(xs, ys, marker=series.mark, color=series.colour, label=series.name, clip_on=False, zorder=3)
+                axes.plot(
+                    xs, ys, marker=series.mark, color=series.colour, label=series.name, linewidth=line * 0.75,
+                    markersize=radius * 1.5, clip_on=False, zorder=3,
+                )  # fmt: skip
             axes.set_ylim(0, panel.top)
             axes.set_yticks(panel.ticks)
             axes.set_ylabel(panel.label)

@@ -44,6 +44,8 @@ class Chart:
 
 
 WIDTH, HEIGHT = 720, 200
+#: width of a line and radius of its marks, so that lines on one another are all seen
+SIZES = ((5.0, 7.0), (3.0, 5.0), (1.5, 3.0))
 _LEFT, _RIGHT, _TOP, _GAP, _BOTTOM = 56, 20, 44, 46, 40
 _INK, _GRID = "#1a202c", "#e2e8f0"
 
@@ -75,28 +77,30 @@ def _panel(panel: Panel, names: Sequence[str], top: float, *, last: bool) -> Ite
     )
     for x, name in enumerate(names) if last else ():
         yield _text(_x(x, names), top + HEIGHT + 20, name, anchor="middle")
-    for series in panel.series:
+    for number, series in enumerate(panel.series):
+        width, radius = SIZES[min(number, len(SIZES) - 1)]
         points = [(_x(x, names), _y(y, panel, top)) for x, y in series.known]
         if len(points) > 1:
             path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-            yield f'<polyline points="{path}" fill="none" stroke="{series.colour}" stroke-width="2"/>'
-        yield from (_mark(x, y, series) for x, y in points)
+            yield f'<polyline points="{path}" fill="none" stroke="{series.colour}" stroke-width="{width:g}"/>'
+        yield from (_mark(x, y, series, radius) for x, y in points)
 
 
 def _legend(series: Sequence[Series], y: float) -> Iterator[str]:
     x = float(_LEFT)
     for one in series:
-        yield _mark(x + 5, y - 4, one)
+        yield _mark(x + 5, y - 4, one, 5.0)
         yield _text(x + 15, y, one.name)
         x += 38 + 6.6 * len(one.name)
 
 
-def _mark(x: float, y: float, series: Series) -> str:
+def _mark(x: float, y: float, series: Series, r: float) -> str:
     if series.mark == "s":
-        return f'<rect x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8" fill="{series.colour}"/>'
+        at = f'x="{x - r:.1f}" y="{y - r:.1f}" width="{2 * r:g}" height="{2 * r:g}"'
+        return f'<rect {at} fill="{series.colour}"/>'
     if series.mark == "^":
-        return f'<path d="M{x:.1f} {y - 5:.1f}l5 9h-10z" fill="{series.colour}"/>'
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{series.colour}"/>'
+        return f'<path d="M{x:.1f} {y - r:.1f}l{r:g} {2 * r:g}h-{2 * r:g}z" fill="{series.colour}"/>'
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{r:g}" fill="{series.colour}"/>'
 
 
 def _text(x: float, y: float, text: str, *, size: int = 12, anchor: str = "start") -> str:
