@@ -58,6 +58,6 @@ def _print(report: SuiteReport, folder: Path, as_json: bool) -> None:
     print(table(list(report.workspaces().items()), ("workspace", "cases"), right=(1,)))
     for lost in report.lost:
         note(f"no base: {lost.workspace}, {lost.family}: {lost.reason}")
-    if report.dropped:
-        note(f"{counted(report.dropped, 'draw')} had no effect and were drawn again")
+    for kinds, n in report.dropped.items():
+        note(f"drawn again, without effect: {kinds}, {n} times")
     say(f"\n{counted(len(found.cases), 'case')} of the {found.split} split in {folder}, manifest {found.digest[:12]}")

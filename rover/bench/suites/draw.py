@@ -99,17 +99,18 @@ class Drawer(Generic[B]):
     seen: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        shares = self._shares()
-        self.shares = {s: w for s, w in shares.items() if w > 0 and (s == "decoy" or self.sets[s])}
-        if not self.shares:
-            raise UsageError(f"{self.spec.name}: no kind that is left can fill a case")
+        self.shares = {s: w for s, w in self._shares().items() if w > 0 and (s == "decoy" or self.sets[s])}
 
     def draw(self, count: int, told: Callable[[int], None] = lambda done: None) -> list[Slot]:
         """The first `count` slots."""
         out = []
         for number in range(count):
-            sort = self._next_sort(number)
-            slot = self._decoy(number) if sort == "decoy" else self._defect(number, sort)
+            slot = None
+            while slot is None:
+                sort = self._next_sort(number)
+                slot = self._decoy(number) if sort == "decoy" else self._defect(number, sort)
+                if slot is None:  # no package of this suite can be broken in this way, now or later
+                    del self.shares[sort]
             self.used[("sort", sort)] += 1
             out.append(slot)
             told(number + 1)
@@ -129,7 +130,9 @@ class Drawer(Generic[B]):
         return shares
 
     def _next_sort(self, number: int) -> Sort:
-        """The sort that lags most behind its share."""
+        """The sort that lags most behind its share. UsageError where none is left."""
+        if not self.shares:
+            raise UsageError(f"{self.spec.name}: no package offers a hold for any more cases")
         whole = sum(self.shares.values())
 
         def lag(sort: Sort) -> float:
@@ -142,7 +145,7 @@ class Drawer(Generic[B]):
         self._use(("decoy",), base)
         return Slot(number, "decoy", (), base.name, sown("decoy", self.split, self.seed, number))
 
-    def _defect(self, number: int, sort: Sort) -> Slot:
+    def _defect(self, number: int, sort: Sort) -> Slot | None:
         for kinds in self._choices(number, sort):
             for base in self._turn(number, kinds):
                 found = self._hold(number, kinds, base)
@@ -152,7 +155,7 @@ class Drawer(Generic[B]):
                 for kind in kinds:
                     self.used["kind", sort, kind] += 1
                 return Slot(number, sort, kinds, base.name, found)
-        raise UsageError(f"{self.spec.name}: no package offers a hold for the kinds of a {sort} case")
+        return None
 
     def _hold(self, number: int, kinds: tuple[str, ...], base: B) -> int | None:
         """The first seed that breaks the package in a way that no other case has."""

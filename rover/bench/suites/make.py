@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,8 @@ from rover_store.ids import digest
 
 #: seeds that a drawn case gets, and packages after the drawn one
 TRIES, OTHERS = 4, 6
-WORK = "making"
+#: folder inside a suite that is not finished, and the file by which it is known
+WORK, STARTED = "making", "started"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +54,10 @@ class SuiteRequest:
 
 @dataclass(frozen=True, slots=True)
 class SuiteReport:
-    """What was made. `dropped` are draws that had no effect, `lost` attempts that gave no base."""
+    """What was made. `dropped`: kinds whose draws had no effect, and how often; `lost`: attempts that gave no base."""
 
     manifest: Manifest
-    dropped: int
+    dropped: Mapping[str, int]
     lost: tuple[Lost, ...]
 
     def counts(self) -> dict[tuple[str, ...], int]:
@@ -84,21 +85,23 @@ class Made:
     slot: Slot
     witness: dict[str, Any] = field(default_factory=dict)
     runs: tuple[AgentRun, ...] = ()
-    dropped: int = 0
+    #: kinds of each draw before that had no effect
+    dropped: tuple[str, ...] = ()
 
 
 def make(runtime: Runtime, request: SuiteRequest, workers: int = 1, told: Told = lambda *_: None) -> SuiteReport:
     """Make the suite. UsageError where `out` holds another one. An interrupt leaves what is finished."""
     places = folders(request.spec, request.split, request.beside)
     _check_out(request)
+    keep(request.out / WORK / STARTED, b"")
+    for_bases, for_cases = _marks(request, places)
     work = request.work or request.out / WORK
     seed = base_seed(request.spec, request.split, request.seed)
-    mark = _mark(request, places)
     with Pool(runtime, workers, told) as pool:
-        found, lost = bases(pool, request.spec, places, seed, work / f"bases-{mark}")
+        found, lost = bases(pool, request.spec, places, seed, work / f"bases-{for_bases}")
         drawer = Drawer(request.spec, request.split, request.seed, found, marked, sets(kinds_of(request.spec)))
         slots = drawer.draw(request.count)
-        maker = Maker(request, {b.name: b for b in found}, work / f"cases-{mark}", pool)
+        maker = Maker(request, {b.name: b for b in found}, work / f"cases-{for_cases}", pool)
         made = pool.map(maker.case, slots)
         cases = [_written(m, maker.bases[m.slot.base]) for m in made]
         told("write", 0, 1, "")
@@ -106,7 +109,8 @@ def make(runtime: Runtime, request: SuiteRequest, workers: int = 1, told: Told =
                                request.spec.siblings)  # fmt: skip
     manifests.write(request.out, manifest)
     shutil.rmtree(request.out / WORK, ignore_errors=True)
-    return SuiteReport(manifest, sum(m.dropped for m in made), lost)
+    dropped = Counter(kinds for m in made for kinds in m.dropped)
+    return SuiteReport(manifest, dict(sorted(dropped.items())), lost)
 
 
 @dataclass
@@ -130,17 +134,17 @@ class Maker:
 
     def _decoy(self, engine: Engine, slot: Slot) -> Made:
         names = [slot.base, *self._others(slot, ("decoy",))]
-        for dropped, name in enumerate(names):
+        for number, name in enumerate(names):
             base = self.bases[name]
             wanted = 1 + slot.seed % 2
             runs = failing(engine, base.env, wanted, self.request.split, self.request.seed, slot.number, name)
             if runs:
                 slot = Slot(slot.number, slot.sort, (), name, slot.seed)
-                return Made(slot, {"before": before(base), "after": []}, runs, dropped)
+                return Made(slot, {"before": before(base), "after": []}, runs, ("decoy",) * number)
         raise UsageError(f"case {slot.id}: no agent fails in any package")
 
     def _defect(self, engine: Engine, slot: Slot) -> Made:
-        dropped = 0
+        dropped: list[str] = []
         for kinds, name, seed in self._draws(slot):
             base = self.bases[name]
             damage = injected(base, kinds, seed)
@@ -149,8 +153,8 @@ class Maker:
             shown = witness(engine, base, damage)
             if shown is not None:
                 found = Slot(slot.number, slot.sort, kinds, name, seed)
-                return Made(found, shown, self._agents(engine, base, found), dropped)
-            dropped += 1
+                return Made(found, shown, self._agents(engine, base, found), tuple(dropped))
+            dropped.append("+".join(kinds))
         raise UsageError(f"case {slot.id}: no draw of {'+'.join(slot.kinds)} has any effect")
 
     def _draws(self, slot: Slot) -> Iterator[tuple[tuple[str, ...], str, int]]:
@@ -238,12 +242,16 @@ def _files(place: Folder) -> str:
     return digest(rows)[:16]
 
 
-def _mark(request: SuiteRequest, places: tuple[Folder, ...]) -> str:
-    """What the finished pieces of a work folder are good for."""
+def _marks(request: SuiteRequest, places: tuple[Folder, ...]) -> tuple[str, str]:
+    """What kept bases, and kept cases, are good for: pieces of anything else are not looked at."""
     from importlib.metadata import version
 
-    spec = request.spec.model_dump(mode="json", by_alias=True)
-    return digest([version("workrover"), spec, [_files(p) for p in places], request.split, request.seed])[:12]
+    spec = request.spec
+    files = [[place.name, place.license, _files(place)] for place in places]
+    seed = base_seed(spec, request.split, request.seed)
+    base = digest([version("workrover"), files, spec.packages, list(spec.families), seed])[:12]
+    kinds = [k.kind for k in kinds_of(spec)]
+    return base, digest([base, spec.model_dump(mode="json", by_alias=True), kinds])[:12]
 
 
 def _check_out(request: SuiteRequest) -> None:
@@ -254,8 +262,9 @@ def _check_out(request: SuiteRequest) -> None:
         raise UsageError(f"{out} holds a suite already", hint="name another folder with --out")
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file")
-    left = [p.name for p in out.iterdir() if p.name != WORK] if out.is_dir() else []
-    if left == [".rover"] and (out / WORK).is_dir():
+    begun = (out / WORK / STARTED).is_file()
+    left = [p.name for p in out.iterdir() if not (begun and p.name == WORK)] if out.is_dir() else []
+    if left == [".rover"] and begun:
         shutil.rmtree(out / ".rover")  # written by a call that was interrupted
     elif left:
         raise UsageError(f"{out} is not empty: it holds {left[0]}")
@@ -267,11 +276,11 @@ def _dumped(made: Made) -> dict[str, Any]:
         "slot": [slot.number, slot.sort, list(slot.kinds), slot.base, slot.seed],
         "witness": made.witness,
         "runs": [r.model_dump(mode="json") for r in made.runs],
-        "dropped": made.dropped,
+        "dropped": list(made.dropped),
     }
 
 
 def _loaded(value: dict[str, Any]) -> Made:
     number, sort, kinds, base, seed = value["slot"]
     runs = tuple(AgentRun.model_validate(r) for r in value["runs"])
-    return Made(Slot(number, sort, tuple(kinds), base, seed), value["witness"], runs, value["dropped"])
+    return Made(Slot(number, sort, tuple(kinds), base, seed), value["witness"], runs, tuple(value["dropped"]))

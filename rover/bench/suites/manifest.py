@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from rover.bench.suites.work import keep
 from rover_store.errors import NotFound, PackageError
 from rover_store.ids import ComponentName, ObjectId, digest
 from rover_store.records.base import Part, Record
@@ -85,7 +86,8 @@ class Manifest(Record):
 
 
 def write(folder: Path, manifest: Manifest) -> None:
-    (folder / FILE).write_bytes(manifest.sealed().dump())
+    """Write the manifest with its digest, the whole of it or nothing."""
+    keep(folder / FILE, manifest.sealed().dump())
 
 
 def read(folder: Path) -> Manifest:

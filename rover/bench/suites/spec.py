@@ -22,6 +22,7 @@ The two splits share no workspace, and no seed.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from importlib.resources import files
 from pathlib import Path
@@ -127,7 +128,7 @@ def _folder(name: str, base: Path | None) -> Folder:
     for shelf in (root / "bench" / "workspaces", root.parent / "examples" / "workspaces"):
         path = shelf / name / "files"
         if "/" not in name and path.is_dir():
-            return Folder(name=name, path=path)
+            return Folder(name=name, path=path, license=_license(path.parent / "README.md"))
     path = (base or Path()) / name
     if not path.is_dir():
         raise NotFound("workspace", name, hint="a built-in one, or a folder, relative to the spec's file")
@@ -135,10 +136,15 @@ def _folder(name: str, base: Path | None) -> Folder:
 
 
 def _slug(path: Path) -> str:
-    from re import sub
-
     parts = [p for p in path.absolute().parts if p not in ("/", "files")]
-    return sub(r"[^a-z0-9]+", "-", parts[-1].lower() if parts else "").strip("-")[:40] or "workspace"
+    return re.sub(r"[^a-z0-9]+", "-", parts[-1].lower() if parts else "").strip("-")[:40] or "workspace"
+
+
+def _license(readme: Path) -> str:
+    """What the page beside a built-in workspace says of its licence."""
+    text = readme.read_text(encoding="utf-8") if readme.is_file() else ""
+    found = re.search(r"(?m)^Licen[cs]e: *(.+)$", text)
+    return found[1].strip() if found else ""
 
 
 def base_seed(spec: Spec, split: Split, seed: int) -> int:
