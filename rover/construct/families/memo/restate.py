@@ -11,6 +11,10 @@ from rover_store.records.contract import Answer, FigureRule
 from rover_store.records.query import Measure
 
 
+#: how the label of a date begins
+_DATED = ("First", "Earliest", "Last", "Latest")
+
+
 def request(contract: Contract, author: Author) -> str:
     """Misfit where the contract is no memo's."""
     if len(contract.deliverables) != 1:
@@ -38,17 +42,18 @@ def _figure(contract: Contract, name: str, rule: FigureRule, author: Author) -> 
             raise Misfit("a join that a memo does not make")
         partner = Partner(join.right.source, *join.on[0], conditions(contract, join.right.filters))
     return Figure(
-        id=name, label=rule.label, fn=_function(query, measure, author), source=query.source,
+        id=name, label=rule.label, fn=_function(query, measure, rule.label, author), source=query.source,
         column=measure.column or "", group=query.group_by[0] if query.group_by else "", decimals=measure.decimals,
         conditions=conditions(contract, query.filters), partner=partner,
     )  # fmt: skip
 
 
-def _function(query: Query, measure: Measure, author: Author) -> Fn:
+def _function(query: Query, measure: Measure, label: str, author: Author) -> Fn:
     if query.group_by:
         return "most_rows" if measure.fn == "count" else "largest_sum"
     if measure.fn in ("min", "max") and measure.column:
         # dates and numbers are asked for in other words, and the contract does not say which a column holds
         dated: Fn = "earliest" if measure.fn == "min" else "latest"
-        return dated if author.says_of(measure.column, (f"the {dated}",)) else measure.fn
+        told = label.partition(" ")[0] in _DATED or author.says_of(measure.column, (f"the {dated}",))
+        return dated if told else measure.fn
     return measure.fn
