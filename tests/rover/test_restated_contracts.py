@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pytest

@@ -10,7 +10,6 @@ from rover_store.records import Contract, Query
 from rover_store.records.contract import Answer, FigureRule
 from rover_store.records.query import Measure
 
-
 #: how the label of a date begins
 _DATED = ("First", "Earliest", "Last", "Latest")
 
