@@ -44,10 +44,10 @@ def chart(run: Run) -> Chart:
     most = max([1.0, *(y for s in counts for _, y in s.known)])
     step = max(1, math.ceil(most / 4))
     top = step * math.ceil(most / step)
-    names = ("start", *(f"generation {g.number}" for g in made))
+    names = ("start", *(str(g.number) for g in made))
     ticks = tuple(float(t) for t in range(0, top + 1, step))
     panels = (Panel("per cent", rates, 100.0, (0.0, 25.0, 50.0, 75.0, 100.0)), Panel("packages", counts, top, ticks))
-    return Chart(f"Evolution of {run.branch} from {run.start[:10]}", panels, names)
+    return Chart(f"Evolution of {run.branch} from {run.start[:10]}", panels, names, "generation")
 
 
 def _percent(value: float | None) -> float | None:
@@ -85,6 +85,7 @@ def _png(picture: Chart, path: Path) -> Path:
                 axes.spines[side].set_visible(False)
         plots[-1].set_xticks(range(len(picture.names)), picture.names)
         plots[-1].set_xlim(-0.2, len(picture.names) - 0.8)
+        plots[-1].set_xlabel(picture.label)
         figure.suptitle(picture.title, x=0.02, ha="left", fontsize=11)
         figure.savefig(path, dpi=150, metadata={"Software": None})
     return path

@@ -64,6 +64,8 @@ class Judge:
     workers: int = 1
     options: dict[str, Any] = field(default_factory=dict)
     known: dict[tuple[Any, ...], Judged] = field(default_factory=dict)
+    #: probes that raised the finding where it was seen first: others need not be asked of it again
+    askers: tuple[str, ...] = ()
     _opened: list[Engine] = field(default_factory=list)
 
     def __enter__(self) -> Judge:
@@ -111,15 +113,26 @@ class Judge:
         from rover.repair.history import recorded
 
         known = self._diagnosed.get(version.entry.tree)
+        if known is not None:
+            self._heard(known)
         if known is not None and (self.check.kind != "probe" or not self._holds(known).good):
             return self._holds(known)
         resources = self.store.resources(version.commit)
         ctx = ProbeContext(env, self.engine, self.seed, resources, recorded(self.store, env))
-        only = (self.check.name,) if self.check.kind == "probe" else ()
+        only = (self.check.name,) if self.check.kind == "probe" else self.askers
         found = diagnose(ctx, only=only)
+        self._heard(found)
         if found.verdict == "infrastructure" and self.check.kind != "verdict":
             return Judged(None, "replay", found.summary)
         return self._holds(found)._replace(by="replay")
+
+    def _heard(self, found: Diagnosis) -> None:
+        """Note who raises the finding. A symptom needs a whole diagnosis: another finding may explain it."""
+        from rover.diagnose.kinds import kind
+
+        if self.check.kind == "finding" and not self.askers and not kind(self.check.name).symptom:
+            raised = [f for f in found.findings if f.status == "confirmed" and f.kind == self.check.name]
+            self.askers = tuple(dict.fromkeys(f.probe for f in raised))
 
     def _holds(self, found: Diagnosis) -> Judged:
         if self.check.kind == "verdict":

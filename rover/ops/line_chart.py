@@ -41,6 +41,7 @@ class Chart:
     title: str
     panels: tuple[Panel, ...]
     names: tuple[str, ...]
+    label: str = ""  # below them
 
 
 WIDTH, HEIGHT = 720, 200
@@ -62,6 +63,7 @@ def svg(chart: Chart) -> str:
     for number, panel in enumerate(chart.panels):
         top = _TOP + number * (HEIGHT + _GAP) + _GAP - 14
         out += _panel(panel, chart.names, top, last=number == len(chart.panels) - 1)
+    out.append(_text(WIDTH / 2, height - 14, chart.label, anchor="middle"))
     return "\n".join([*out, "</svg>"]) + "\n"
 
 
