@@ -15,7 +15,7 @@ from rover.construct.families.registry import family
 from rover.diagnose.diagnosis import diagnose
 from rover.diagnose.inject.protocol import Injector, Unfit
 from rover.diagnose.inject.registry import injector, injectors
-from rover.diagnose.inject.task import _replaced
+from rover.diagnose.inject.task import without as _replaced
 from rover.diagnose.protocol import ProbeContext
 from rover.diagnose.registry import probes
 from rover.ops.diagnose import diagnose_package

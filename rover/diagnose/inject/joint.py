@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from rover.diagnose.inject.context import copied, told, with_file, worth_telling
+from rover.diagnose.inject.checks import about_content, rewritten
 from rover.diagnose.inject.harness import ToolRemoved
+from rover.diagnose.inject.leaks import copied, told, with_file, worth_telling
 from rover.diagnose.inject.protocol import C, Components, Damage, Expects, H, Masks, T, V, rng_for
 from rover.diagnose.inject.task import MissingGiven
-from rover.diagnose.inject.verifier import about_content, exists, rewritten
+from rover.diagnose.inject.verifier_lax import exists
 from rover.rollout.env import Env
 from rover_store.records import Anchor, Criterion
 
@@ -41,7 +42,7 @@ class LeakAndLax:
             leak = copied(env, rng, self.kind)
             return leak.and_then(rewritten(env, criteria, exists, "accepts whatever is there"))
         anchor = rng.choice(anchors)
-        leak = with_file(env, f"{rng.choice(('notes', 'handover', 'draft'))}.txt", told(anchor))
+        leak = with_file(env, self.kind, f"{rng.choice(('notes', 'handover', 'draft'))}.txt", told(anchor))
 
         def body(criterion: Criterion, path: str) -> str:
             return _HOLDS.format(path=path, words=_words(anchor))

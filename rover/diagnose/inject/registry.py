@@ -12,24 +12,64 @@ from rover_store.errors import NotFound
 
 #: module -> classes in it, in the order in which they are listed
 _KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("context", ("MissingInput", "ChangedData", "LeakedAnswer")),
-    ("task", ("MissingGiven", "RenamedDeliverable")),
-    ("harness", ("ToolRemoved", "BudgetTooSmall")),
+    ("context", ("MissingInput", "MisnamedInput", "ConflictingCopies")),
+    ("data", ("ChangedData", "WrongUnit", "OtherFormat", "RenamedColumn", "SharedFault")),
+    ("leaks", ("LeakedAnswer", "VerifierReadable")),
+    ("starts", ("GoalAtStart", "LeftoverOutput")),
+    ("task", ("MissingGiven", "WrongGiven", "WrongUnitTold", "ContractDiffers", "RenamedDeliverable")),
+    ("wording", ("ContradictoryRequest", "VagueRequest", "AnswerInRequest", "UnknownTool")),
+    ("harness", ("ToolRemoved", "ReaderRemoved", "BudgetTooSmall", "TimeTooShort", "LimitsTooTight")),
     (
-        "verifier",
-        ("LaxVerifier", "StrictVerifier", "WrongAnchor", "UnscoredRequirement", "ExtraDemand", "FlakyVerifier"),
+        "verifier_strict",
+        (
+            "StrictVerifier", "StrictOrder", "StrictCase", "StrictFormat", "StrictRounding", "StrictColumns",
+            "ExtraDemand", "ImpossibleChecks",
+        ),
     ),
+    (
+        "verifier_lax",
+        (
+            "LaxVerifier", "LaxSubstring", "LaxTolerance", "PartlyChecked", "StartPasses", "DestructionPasses",
+            "WeakPassMark",
+        ),
+    ),
+    (
+        "verifier_values",
+        (
+            "WrongAnchor", "StaleAnchor", "MissingAnchor", "LiteralDiffers", "UnsoundReference", "OldNameRead",
+            "UnscoredRequirement",
+        ),
+    ),
+    ("verifier_faults", ("FlakyVerifier", "FlakySample", "FlakyClock", "VerifierCrash", "CrashOnMissing")),
+    ("starts", ("ProtectedTarget",)),
+    ("wording", ("ForbiddenDeliverable",)),
     ("joint", ("CodeAndTool", "LeakAndLax")),
-)
+    ("lost", ("LostInput", "EmptiedInput", "LostGiven")),
+)  # fmt: skip
 
 #: sensible pairs and triples over different components; any other one can be named in the same way
 _TOGETHER: tuple[tuple[str, ...], ...] = (
     ("missing_given", "tool_removed"),
     ("missing_given", "wrong_anchor"),
-    ("leaked_answer", "lax_verifier"),
-    ("changed_data", "budget_too_small"),
+    ("missing_given", "strict_format"),
+    ("wrong_given", "budget_too_small"),
+    ("vague_request", "strict_columns"),
+    ("contradictory_request", "limits_too_tight"),
+    ("contract_differs", "lax_tolerance"),
+    ("leaked_answer", "lax_substring"),
+    ("verifier_readable", "start_passes"),
     ("missing_input", "missing_given"),
+    ("misnamed_input", "old_name_read"),
+    ("changed_data", "budget_too_small"),
+    ("stale_anchor", "tool_removed"),
+    ("leftover_output", "extra_demand"),
+    ("goal_at_start", "weak_pass_mark"),
+    ("reader_removed", "verifier_crash"),
+    ("time_too_short", "flaky_clock"),
     ("leaked_answer", "missing_given", "flaky_verifier"),
+    ("misnamed_input", "tool_removed", "extra_demand"),
+    ("wrong_given", "limits_too_tight", "wrong_anchor"),
+    ("missing_input", "missing_given", "budget_too_small"),
 )
 
 

@@ -1,23 +1,26 @@
-"""Defects of the request: a value that it no longer tells, a deliverable under another name."""
+"""Defects of the request: a value that it no longer tells or tells wrongly, a deliverable under another name."""
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Iterator
 
 from rover.diagnose.demands import states, states_given
 from rover.diagnose.inject.protocol import Components, Damage, Expects, Masks, T, Unfit, V, rng_for
+from rover.diagnose.inject.values import in_other_unit, other_value
 from rover.diagnose.restate import words
 from rover.rollout.env import Env
 from rover_store.records import GivenValue
 
 INSTRUCTION = "task/instruction.md"
+CONTRACT = "task/contract.json"
 _VAGUE = {
-    "date": ("the usual date", "the agreed day"),
-    "number": ("the agreed limit", "the usual figure"),
-    "text": ("the usual value", "the agreed code"),
+    "date": ("the usual date", "the agreed day", "the day that we agreed on", "the usual deadline"),
+    "number": ("the agreed limit", "the usual figure", "the figure from last time"),
+    "text": ("the usual value", "the agreed code", "the one we always take"),
 }
-_NEW_NAMES = ("_new", "_v2", "_final")
+_NEW_NAMES = ("_new", "_v2", "_final", "_2025")
 
 
 class MissingGiven:
@@ -31,15 +34,76 @@ class MissingGiven:
 
     def inject(self, env: Env, seed: int) -> Damage:
         rng = rng_for(self.kind, seed)
-        givens = [g for g in env.contract.givens if g.stated_in == "instruction"]
-        rng.shuffle(givens)
-        for given in givens:
-            vague = rng.choice(_VAGUE[_sort(given)])
-            for text in _replaced(env.instruction, words(given.value), vague):
+        for given in _told(env, self.kind, rng_for(f"{self.kind}:order", seed)):
+            vague = rng.choice(_VAGUE[sort_of(given)])
+            for text in without(env.instruction, words(given.value), vague):
                 if not states_given(text, env.contract, given):
                     note = f"the request says {vague!r} for {words(given.value)}"
                     return Damage({INSTRUCTION: text.encode()}, note)
         raise Unfit(self.kind, "the request tells no value that could be left out")
+
+
+class WrongGiven:
+    kind = "wrong_given"
+    summary = "the request states another value than the contract and the verifier go by"
+    repair = "T: state the contract's value"
+    expects: Expects = (("wrong_given", "task"),)
+    components: Components = ("task",)
+    right: Masks = (T,)
+    fixable = True
+
+    def inject(self, env: Env, seed: int) -> Damage:
+        rng = rng_for(self.kind, seed)
+        for given in _told(env, self.kind, rng_for(f"{self.kind}:order", seed)):
+            new = other_value(env, given, rng)
+            for text in without(env.instruction, words(given.value), words(new)):
+                if not states_given(text, env.contract, given):
+                    return Damage({INSTRUCTION: text.encode()}, f"the request says {new} for {given.value}")
+        raise Unfit(self.kind, "the request tells no value that another one could stand for")
+
+
+class WrongUnitTold:
+    kind = "request_in_other_unit"
+    summary = "the request writes a quantity in another unit, or a date in another format, than the data has"
+    repair = "T: write it as the data does"
+    expects: Expects = (("wrong_unit", "task"),)
+    components: Components = ("task",)
+    right: Masks = (T,)
+    fixable = True
+
+    def inject(self, env: Env, seed: int) -> Damage:
+        rng = rng_for(self.kind, seed)
+        for given in _told(env, self.kind, rng_for(f"{self.kind}:order", seed)):
+            new = in_other_unit(env, given, rng)
+            if new is None:
+                continue
+            for text in without(env.instruction, words(given.value), new):
+                if not states_given(text, env.contract, given):
+                    return Damage({INSTRUCTION: text.encode()}, f"the request says {new} for {given.value}")
+        raise Unfit(self.kind, "the request tells no quantity or date")
+
+
+class ContractDiffers:
+    kind = "contract_differs"
+    summary = "the stored copy of the request, its contract, holds another value than request and verifier"
+    repair = "T: give the contract the value that the request states"
+    expects: Expects = (("wrong_given", "task"),)
+    components: Components = ("task",)
+    right: Masks = (T,)
+    fixable = True
+
+    def inject(self, env: Env, seed: int) -> Damage:
+        rng = rng_for(self.kind, seed)
+        for given in _told(env, self.kind, rng):
+            new = other_value(env, given, rng)
+            if states_given(env.instruction, env.contract, given.model_copy(update={"value": new})):
+                continue
+            changed = tuple(
+                g.model_copy(update={"value": new}) if g.name == given.name else g for g in env.contract.givens
+            )
+            contract = env.contract.model_copy(update={"givens": changed})
+            return Damage({CONTRACT: contract.dump()}, f"contract.json says {new} for {given.value}")
+        raise Unfit(self.kind, "the request tells no value that the contract could hold otherwise")
 
 
 class RenamedDeliverable:
@@ -86,8 +150,8 @@ def renamed_in_verifier(env: Env, old: str, new: str) -> Damage:
     )
 
 
-def _replaced(text: str, value: str, vague: str) -> Iterator[str]:
-    """The request with one place of the value left out, for each place; at last with all of them left out.
+def without(text: str, value: str, other: str) -> Iterator[str]:
+    """The request with one place of the value said otherwise, for each place; at last with all of them.
 
     One place comes first: the same number may also mean something else there.
     """
@@ -95,12 +159,25 @@ def _replaced(text: str, value: str, vague: str) -> Iterator[str]:
     pattern = rf"(?<![\w.`\n-]){re.escape(value)}(?![\w`-])(?!\.\d)(?! decimals?\b)"
     places = list(re.finditer(pattern, text))
     for place in places:
-        yield text[: place.start()] + vague + text[place.end() :]
+        yield text[: place.start()] + other + text[place.end() :]
     if len(places) > 1:
-        yield re.sub(pattern, lambda _: vague, text)
+        yield re.sub(pattern, lambda _: other, text)
 
 
-def _sort(given: GivenValue) -> str:
+def sort_of(given: GivenValue) -> str:
+    """date, number or text."""
     if isinstance(given.value, int | float):
         return "number"
     return "date" if re.fullmatch(r"\d{4}-\d{2}-\d{2}", str(given.value)) else "text"
+
+
+def _told(env: Env, kind: str, rng: random.Random) -> list[GivenValue]:
+    """The values that the request states, in a seeded order."""
+    found = [
+        g for g in env.contract.givens
+        if g.stated_in == "instruction" and states_given(env.instruction, env.contract, g)
+    ]  # fmt: skip
+    if not found:
+        raise Unfit(kind, "the request tells no value")
+    rng.shuffle(found)
+    return found
