@@ -7,11 +7,13 @@ import random
 
 from rover.construct import cases as case_rules
 from rover.construct.anchors import derive
+from rover.construct.anchors import queries as asked_by
 from rover.construct.families.protocol import Dropped
 from rover.construct.rebuild import RebuildFailed, rebuild_verifier
 from rover.repair.proposals.checks import FILE, written
 from rover.repair.proposals.protocol import Draft, PackageView
 from rover.rollout.env import Env, env_from_files
+from rover_store.errors import PackageError
 from rover_store.ids import digest
 from rover_store.records import Anchors, Cases, Criterion, Query, Verifier
 
@@ -94,6 +96,8 @@ class VerifierEdit:
     def derive(self, *, again: bool) -> None:
         """The anchors of the queries. RebuildFailed where an answer cannot be had, or there is nothing to ask."""
         known = {a.id: a for a in self.anchors.anchors}
+        if again:
+            self.queries = {**self.queries, **self._asked()}
         if not again and all(n in known and known[n].query == q for n, q in self.queries.items()):
             self.anchors = Anchors(anchors=tuple(a for a in self.anchors.anchors if a.id in self.queries))
             return
@@ -107,6 +111,13 @@ class VerifierEdit:
         if Anchors(anchors=tuple(ordered)) != self.anchors:
             self.done.append("derive again from the present files what the verifier expects")
         self.anchors = Anchors(anchors=tuple(ordered))
+
+    def _asked(self) -> dict[str, Query]:
+        """What the contract asks, under the ids that the criteria have for it; nothing where the two do not fit."""
+        try:
+            return asked_by(self.contract, self.verifier.criteria)
+        except PackageError:
+            return {}
 
     def solve(self) -> None:
         """Reference and alternative state made again, where a solver can; else they stay."""
