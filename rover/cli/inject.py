@@ -39,18 +39,11 @@ def command(
 
     Example: rover inject --suite controlled --count 12 --split development --out small
     """
-    from rover.ops.inject import inject, kinds
+    from rover.ops.inject import inject
     from rover_store.errors import UsageError
 
     if list_kinds:
-        found = kinds()
-        if as_json:
-            print_json([{"kind": k.kind, "summary": k.summary, "repair": k.repair} for k in found])
-        else:
-            for one in found:
-                print(one.kind)
-                print(wrapped(f"    {one.summary}", "    "))
-                print(wrapped(f"    right repair: {one.repair}", "    "))
+        _list(as_json)
         return
     if suite:
         from rover.cli.suites import make_suite
@@ -77,3 +70,29 @@ def command(
         note("dry run: nothing was changed")
     else:
         say(f"commit {done.commit[:12]}; next: rover diagnose {package}")
+
+
+def _list(as_json: bool) -> None:
+    """The kinds by what they break; pairs and triples by name alone."""
+    from rover.ops.inject import listing
+
+    groups = listing()
+    if as_json:
+        print_json([
+            {
+                "kind": k.kind, "group": group, "summary": k.summary, "repair": k.repair,
+                "components": list(k.components), "right": list(k.right), "fixable": k.fixable,
+                "expects": [{"finding": kind, "component": component} for kind, component in k.expects],
+            }
+            for group, found in groups.items() for k in found
+        ])  # fmt: skip
+        return
+    for group, found in groups.items():
+        print(f"{group}:")
+        for one in found:
+            print(f"  {one.kind}")
+            if "+" in one.kind:
+                continue
+            print(wrapped(f"    {one.summary}", "    "))
+            print(wrapped(f"    right repair: {one.repair}", "    "))
+    print(wrapped("Any kinds joined by + make one: rover inject PACKAGE wrong_given+tool_removed"))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rover.diagnose.inject.edits import CONTEXT
 from rover.diagnose.inject.protocol import Damage, Injector, truth
-from rover.diagnose.inject.registry import combinations, injector, injectors
+from rover.diagnose.inject.registry import combinations, grouped, injector, injectors
 from rover.rollout.env import Env, load_env, tree_of
 from rover_store.errors import UsageError
+from rover_store.records import Context
 
 if TYPE_CHECKING:
     from rover_store.store import Store
@@ -86,8 +89,39 @@ def inject(
 
 
 def kinds() -> tuple[Injector, ...]:
-    """Every kind that can be injected, the listed pairs and triples included."""
-    return (*injectors(), *combinations())
+    """Every kind that can be injected, the listed pairs and triples left out."""
+    return injectors()
+
+
+def listing() -> dict[str, list[Injector]]:
+    """All kinds by what they break: a component, several, beyond repair; then the listed pairs and triples."""
+    return {**grouped(injectors()), "pairs and triples": list(combinations())}
+
+
+class _Sibling(NamedTuple):
+    tree: str
+    context: bytes
+
+
+def _rebound(store: Store, env: Env, damage: Damage) -> Iterator[tuple[str, _Sibling]]:
+    """The other packages that share a changed resource, with a context that is bound to its new version."""
+    new = {name: tree_of(files) for name, files in damage.resources.items()}
+    old = {f"{r.kind}/{r.name}": r.tree for r in env.context.resources}
+    for entry in store.packages():
+        if entry.name == env.package:
+            continue
+        found = store.objects.subtree(entry.tree, CONTEXT)
+        if found is None:
+            continue
+        context = Context.load(store.objects.read(found.id), CONTEXT)
+        refs = []
+        for ref in context.resources:
+            name = f"{ref.kind}/{ref.name}"
+            shares = name in new and ref.tree == old.get(name)
+            refs.append(ref.model_copy(update={"tree": new[name]}) if shares else ref)
+        if tuple(refs) != context.resources:
+            changed = context.model_copy(update={"resources": tuple(refs)})
+            yield entry.name, _Sibling(entry.tree, changed.dump())
 
 
 def _commit(store: Store, env: Env, base: str, damage: Damage, command: str) -> str:
@@ -98,4 +132,11 @@ def _commit(store: Store, env: Env, base: str, damage: Damage, command: str) -> 
             made = tx.tree(dict(files))
             assert made == tree_of(files)
             tx.set_resource(resource, made)
+        held = store.resources()
+        for resource in damage.gone:
+            if resource in held:
+                tx.set_resource(resource, None)
+        if damage.siblings:
+            for name, package in _rebound(store, env, damage):
+                tx.set_package(name, tx.edit_tree(package.tree, {CONTEXT: package.context}))
         return str(tx.commit(f"Edit {env.package}", trailers={TRAILER: "yes"}))
