@@ -19,6 +19,7 @@ from rover_store.records import Finding
 FILE = "confidence.json"
 #: what is believed of a finding of which nothing is known. Most flags that nothing confirmed were false.
 PRIOR = {"confirmed": 0.9, "hypothesis": 0.15}
+VERDICT_PRIOR = {"sound": 0.9, "agent": 0.9, "infrastructure": 0.8, "undecided": 0.5}
 #: so many cases weigh as much as what the wider cell says
 STRENGTH = 4.0
 
@@ -33,7 +34,7 @@ class Seen(NamedTuple):
 
 
 class Bin(NamedTuple):
-    """Findings (or verdicts) whose confidence lies in [low, high): how many findings, what they claim, what came true."""
+    """Findings (or verdicts) whose confidence lies in [low, high): how many, what they claim, what came true."""
 
     low: float
     high: float
@@ -81,6 +82,19 @@ def confidence(finding: Finding, table: Mapping[str, Any] | None = None) -> floa
         right, total = sum(c[0] for c in group), sum(c[1] for c in group)
         at = (right + STRENGTH * at) / (total + STRENGTH)
     return round(at, 3)
+
+
+def in_verdict(verdict: str, findings: Iterable[Finding], table: Mapping[str, Any] | None = None) -> float:
+    """How often such a verdict was right; of `environment`, that at least one of the confirmed findings is."""
+    wrong = 1.0
+    for finding in findings:
+        if finding.status == "confirmed":
+            wrong *= 1.0 - (finding.confidence if finding.confidence is not None else confidence(finding, table))
+    if verdict == "environment":
+        return round(1.0 - wrong, 3)
+    right, total = (fitted() if table is None else table).get("verdicts", {}).get(verdict, (0, 0))
+    known = float(right) + STRENGTH * VERDICT_PRIOR.get(verdict, 0.5)
+    return round(known / (float(total) + STRENGTH), 3)
 
 
 @cache

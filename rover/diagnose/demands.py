@@ -71,6 +71,12 @@ def contract_sources(contract: Contract) -> tuple[str, ...]:
     return tuple(sorted({source.path for a in asked(contract) for source in sources(a.query)}))
 
 
+def sources_named(contract: Contract) -> set[str]:
+    """Names of columns, fields and labels that the contract uses: words that a request may hold in backticks."""
+    named = ("column", "field", "label", "name", "left")
+    return {str(value) for part in parts(contract) for n in named if (value := getattr(part, n, None))}
+
+
 def givens_used(contract: Contract) -> tuple[str, ...]:
     """Names of the given values that some rule refers to."""
     names = {found.given for r in contract.requirements for found in parts(r.rule) if isinstance(found, Given)}

@@ -1,41 +1,25 @@
 """From findings to a diagnosis: a defect of the environment, a mistake of the agent, or neither.
 
-Probes report what they see one by one, so one defect shows several times: a request that lacks a number makes
-the solvers fail as well. A symptom that a confirmed cause explains becomes evidence of that cause; one that
-nothing explains stays a finding. Failing rollouts of a package with nothing wrong are the agent's.
+Every probe is asked, cheapest first; what one defect shows several times is said once (rover.diagnose.weighing), and
+the suspected components are told apart (rover.diagnose.blame). Failing rollouts of a package with nothing wrong are
+the agent's. A probe that breaks is no finding: where nothing else is confirmed, the diagnosis could not be made.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
-from rover.diagnose.blame import from_findings
-from rover.diagnose.confidence import confidence
+from rover.diagnose.blame import blamed, told_apart
+from rover.diagnose.confidence import confidence, in_verdict
 from rover.diagnose.protocol import ProbeContext, Recorded
-from rover.diagnose.registry import probes
+from rover.diagnose.registry import asked, probes
+from rover.diagnose.weighing import explained, suspects
+from rover_store.ids import ComponentName
 from rover_store.records import Diagnosis, Finding
 
-#: causes that keep a solver from a result which the verifier accepts
-_BLOCKING = frozenset(
-    {
-        "missing_given", "missing_input", "renamed_deliverable", "changed_data", "wrong_anchor", "missing_anchor",
-        "tool_removed", "budget_too_small", "extra_demand", "contradiction", "verifier_crash",
-    }
-)  # fmt: skip
-#: (probe, kind) of findings that may be mere consequences
-_SYMPTOMS = frozenset(
-    {
-        ("replay", "unsolvable"), ("replay", "failed_write"), ("replay", "strict_verifier"),
-        ("independent", "strict_verifier"), ("reference", "strict_verifier"), ("cases", "strict_verifier"),
-        ("cases", "lax_verifier"), ("attackers", "lax_verifier"),
-    }
-)  # fmt: skip
-#: what a broken or outdated verifier explains by itself: its own reference and cases rejected
-_OWN_CASES = frozenset(
-    {"renamed_deliverable", "changed_data", "wrong_anchor", "missing_anchor", "extra_demand", "verifier_crash"}
-)
+__all__ = ["agent_failures", "diagnose", "explained", "suspects"]
 
 Judgement = Literal["sound", "environment", "agent", "infrastructure", "undecided"]
 Progress = Callable[[str], None]
@@ -55,45 +39,31 @@ def diagnose(
     """
     wanted = set(only)
     found: list[Finding] = []
+    broken: dict[str, str] = {}
     for probe in probes():
         if wanted and probe.name not in wanted:
             continue
         if progress is not None:
             progress(probe.name)
-        found += [f for f in probe.run(ctx) if f.kind not in without & probe.written_for]
-    findings = tuple(f.model_copy(update={"confidence": confidence(f)}) for f in explained(tuple(found)))
-    verdict = _verdict(ctx, findings)
+        answer, why = asked(probe, ctx, forgiving=True)
+        found += [f for f in answer if f.kind not in without & probe.written_for]
+        if why:
+            broken[probe.name] = why
+    findings = tuple(f.model_copy(update={"confidence": confidence(f)}) for f in explained(found, ctx.env))
+    blame = blamed(ctx, findings)
+    findings = told_apart(findings, blame)
+    verdict = _verdict(ctx, findings, broken)
     return Diagnosis(
         package=ctx.env.package,
         tree=ctx.env.tree,
         verdict=verdict,
         findings=findings,
-        summary=_summary(ctx, findings, verdict),
+        summary=_summary(ctx, findings, verdict, broken, blame.by_component),
         rollouts_run=ctx.runs.ran,
         rollouts_reused=ctx.runs.reused,
-        blame=from_findings(findings) or None if verdict == "environment" else None,
+        blame=(blame.by_component or None) if verdict == "environment" else None,
+        confidence=in_verdict(verdict, findings),
     )
-
-
-def explained(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Findings without the symptoms that a confirmed cause explains, and without the same thing said twice.
-
-    Causes keep the order of the probes; the evidence of an explained symptom is added to those that explain it.
-    """
-    causes = [f for f in findings if f.status == "confirmed" and (f.probe, f.kind) not in _SYMPTOMS]
-    kept: list[Finding] = []
-    evidence: dict[int, list[str]] = {}
-    for finding in findings:
-        if (finding.probe, finding.kind) not in _SYMPTOMS:
-            kept.append(finding)
-            continue
-        reasons = [c for c in causes if _explains(c, finding)]
-        for cause in reasons:
-            evidence.setdefault(id(cause), []).extend(finding.evidence)
-        if not reasons:
-            kept.append(finding)
-    with_evidence = [_with(f, evidence.get(id(f), [])) for f in kept]
-    return _said_once(with_evidence)
 
 
 def agent_failures(recorded: Iterable[Recorded]) -> tuple[Recorded, ...]:
@@ -111,47 +81,11 @@ def agent_failures(recorded: Iterable[Recorded]) -> tuple[Recorded, ...]:
     )
 
 
-def suspects(findings: Iterable[Finding]) -> tuple[str, ...]:
-    """Components that confirmed findings point at first, then those they only suspect."""
-    confirmed = [f for f in findings if f.status == "confirmed"]
-    first = dict.fromkeys(f.components[0] for f in confirmed)
-    return tuple(dict.fromkeys([*first, *(c for f in confirmed for c in f.components)]))
-
-
-def _explains(cause: Finding, symptom: Finding) -> bool:
-    if cause.kind == "flaky_verifier":
-        return symptom.kind != "unsolvable"
-    if symptom.kind == "lax_verifier":
-        blind = cause.kind in ("unscored_requirement", "missing_anchor")
-        return symptom.probe == "cases" and blind and _about(symptom) <= {cause.requirement}
-    if symptom.probe in ("reference", "cases"):
-        return cause.kind in _OWN_CASES
-    return cause.kind in _BLOCKING
-
-
-def _about(finding: Finding) -> set[str | None]:
-    """The requirements that a finding about calibration cases speaks of."""
-    return set(finding.details.get("requirements", [])) or {finding.requirement}
-
-
-def _with(finding: Finding, evidence: list[str]) -> Finding:
-    if not evidence:
-        return finding
-    return finding.model_copy(update={"evidence": tuple(dict.fromkeys([*finding.evidence, *evidence]))})
-
-
-def _said_once(findings: list[Finding]) -> tuple[Finding, ...]:
-    """One finding for each kind and subject; static and running probes may see the same tool missing."""
-    seen: dict[tuple[str, str, str], Finding] = {}
-    for finding in findings:
-        key = (finding.probe, finding.kind, str(finding.details.get("subject", finding.message)))
-        seen.setdefault(key, finding)
-    return tuple(seen.values())
-
-
-def _verdict(ctx: ProbeContext, findings: tuple[Finding, ...]) -> Judgement:
+def _verdict(ctx: ProbeContext, findings: tuple[Finding, ...], broken: Mapping[str, str]) -> Judgement:
     if any(f.status == "confirmed" for f in findings):
         return "environment"
+    if broken:
+        return "infrastructure"
     run = ctx.runs.demonstrator
     if run is not None and run.verdict.outcome == "infra_error":
         return "infrastructure"
@@ -165,18 +99,28 @@ def _verdict(ctx: ProbeContext, findings: tuple[Finding, ...]) -> Judgement:
     return "sound"
 
 
-def _summary(ctx: ProbeContext, findings: tuple[Finding, ...], verdict: str) -> str:
+def _summary(
+    ctx: ProbeContext,
+    findings: tuple[Finding, ...],
+    verdict: str,
+    broken: Mapping[str, str],
+    blame: Mapping[ComponentName, float],
+) -> str:
     confirmed = [f for f in findings if f.status == "confirmed"]
     failed = agent_failures(ctx.recorded)
     count = f"{len(failed)} recorded rollout{'s' if len(failed) != 1 else ''}"
     if verdict == "environment":
-        names = " and ".join(suspects(confirmed)[:2])
+        names = " and ".join([c for c, likely in blame.items() if likely >= 0.5][:2] or suspects(confirmed)[:2])
         more = f" (and {len(confirmed) - 1} more)" if len(confirmed) > 1 else ""
         return f"the environment is at fault, first of all its {names}: {confirmed[0].message}{more}"
     if verdict == "agent":
         return f"the package is sound; {count} failed by the agent's own mistake, nothing is to be changed"
     if verdict == "undecided":
         return f"{count} failed and no run shows that the task can be done; a person has to look"
+    if broken:
+        name, why = next(iter(broken.items()))
+        more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
+        return f"the probe {name} broke, so that nothing is known: {why[:160]}{more}"
     if verdict == "infrastructure":
         return "runs ended by the sandbox, a server or the harness; neither the package nor an agent is to blame"
     unsolved = "" if ctx.runs.demonstrator is not None else "; no solver is known for it, so it was not solved again"

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+WARM_FOR = {".xlsx": "openpyxl", ".xlsm": "openpyxl"}
 MAX_BYTES = 8 << 20
 MAX_ROWS = 400
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 
 from rover.diagnose.protocol import Probe, ProbeContext
-from rover_store.errors import NotFound
+from rover.harness.loop import Stopped
+from rover_store.errors import NotFound, PackageError, RoverError, SandboxError
 from rover_store.records import Finding
 
 #: module below rover.diagnose.probes -> classes in it
@@ -19,19 +20,41 @@ _PROBES: tuple[tuple[str, str], ...] = (
     ("static", "Contradictions"),
     ("static", "Tools"),
     ("static", "Edges"),
+    ("request", "WrongGivens"),
+    ("request", "TwoReadings"),
+    ("request", "Reading"),
+    ("request", "NamedTools"),
+    ("workspace", "Misnamed"),
+    ("workspace", "Readable"),
+    ("workspace", "Leftovers"),
+    ("workspace", "Marks"),
     ("hints", "Clock"),
     ("hints", "Readings"),
     ("answers", "AnchorValues"),
+    ("data", "Spelling"),
+    ("data", "Unit"),
+    ("data", "Copies"),
+    ("data", "HalfDone"),
     ("answers", "Leaks"),
     ("judging", "StartState"),
     ("judging", "ReferenceState"),
+    ("fickle", "Repeated"),
+    ("fickle", "Shaken"),
     ("judging", "RecordedCrashes"),
     ("solving", "Replay"),
     ("solving", "NeededTools"),
+    ("solving", "Room"),
+    ("solving", "LimitsHold"),
     ("solving", "Independent"),
     ("hints", "SameScore"),
     ("judging", "CalibrationCases"),
     ("judging", "Attackers"),
+    ("agreement", "Agreement"),
+    ("scoring", "PassMark"),
+    ("scoring", "Impossible"),
+    ("scoring", "Guarded"),
+    ("scoring", "CopiedValues"),
+    ("scoring", "OldNames"),
 )
 
 
@@ -52,16 +75,38 @@ def probe(name: str) -> Probe:
     raise NotFound("probe", name)
 
 
-def still_there(findings: Iterable[Finding], ctx: ProbeContext) -> tuple[Finding, ...]:
+def still_there(findings: Sequence[Finding], ctx: ProbeContext) -> tuple[Finding, ...]:
     """Ask the probes that raised `findings` again, on the version in `ctx`.
 
     Returns what they still find of the same kinds; empty means that every finding is resolved. A kind counts
     as a whole: a leak that moved to another file is still a leak.
     """
     kinds = {(f.probe, f.kind) for f in findings}
-    asked = {name for name, _ in kinds}
+    names = {name for name, _ in kinds}
     left: list[Finding] = []
     for one in probes():
-        if one.name in asked:
-            left += [f for f in one.run(ctx) if (f.probe, f.kind) in kinds]
+        if one.name in names:
+            answer, why = asked(one, ctx)
+            left += [f for f in answer if (f.probe, f.kind) in kinds]
+            if why:  # what cannot be asked again is not gone
+                left += [f for f in findings if f.probe == one.name]
     return tuple(left)
+
+
+def asked(probe: Probe, ctx: ProbeContext, *, forgiving: bool = False) -> tuple[tuple[Finding, ...], str]:
+    """What a probe answers, and why it could not where it broke: a package may be hostile.
+
+    Errors of the sandbox are raised unless `forgiving`.
+    """
+    try:
+        return probe.run(ctx), ""
+    except PackageError as error:
+        return (), error.message
+    except SandboxError as error:
+        if forgiving:
+            return (), error.message
+        raise
+    except (RoverError, Stopped, MemoryError):
+        raise
+    except Exception as error:
+        return (), f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from rover.diagnose.demands import columns_of, compared_with, states_given
+from rover.diagnose.demands import columns_of, compared_with, states, states_given
+from rover.rollout.env import Env
 from rover_store.records import Contract, GivenValue, Scalar
 
 _PHRASES: dict[str, tuple[str, ...]] = {
@@ -47,6 +48,53 @@ def restated(instruction: str, contract: Contract, givens: Iterable[GivenValue])
         filled = _filled(text, contract, given)
         text = filled if filled is not None else f"{text.rstrip()}\n\n{_sentence(given)}\n"
     return text
+
+
+def instead(text: str, contract: Contract, given: GivenValue) -> tuple[str, ...]:
+    """The values that a request states where it should state this one, as they are written there.
+
+    What another given has to say is none of them: two conditions may name one column.
+    """
+    others = [g.value for g in contract.givens if g.name != given.name]
+    found: dict[str, None] = {}
+    for pattern in _places(contract, given):
+        for place in re.finditer(pattern, text):
+            hole = place["hole"]
+            value = _VALUE.search(hole)
+            if value is None or _OTHER.match(hole) or hole[: value.start()].strip():
+                continue
+            said = value.group().strip('"`').rstrip(".,-")
+            if said and not states(said, given.value) and not any(states(said, other) for other in others):
+                found[said] = None
+    return tuple(found)
+
+
+def corrected(text: str, contract: Contract, given: GivenValue) -> str:
+    """The request with this value where it states another one for it."""
+    for said in instead(text, contract, given):
+        for pattern in _places(contract, given):
+            for place in re.finditer(pattern, text):
+                value = _VALUE.search(place["hole"])
+                if value is not None and value.group().strip('"`').rstrip(".,-") == said:
+                    at = place.start("hole") + value.start()
+                    bare = value.group().rstrip(".,-")
+                    return corrected(f"{text[:at]}{words(given.value)}{text[at + len(bare) :]}", contract, given)
+    return text
+
+
+def whole(env: Env) -> str:
+    """The request as the contract would have it: by the family that wrote it, else with each value put right."""
+    from rover.construct.families.registry import installed
+
+    family = installed(env.record.family)
+    request = getattr(family, "request", None)
+    written = request(env.contract, env.instruction) if request is not None else None
+    if isinstance(written, str):
+        return written
+    text = env.instruction
+    for given in missing(text, env.contract):
+        text = corrected(text, env.contract, given)
+    return restated(text, env.contract, missing(text, env.contract))
 
 
 def words(value: Scalar) -> str:

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from rover.diagnose.demands import asked
-from rover.diagnose.restate import missing, restated
+from rover.diagnose.oracle.contract import Oracle
+from rover.diagnose.restate import whole
 from rover.harness.tools.specs import TOOLS
 from rover.rollout.env import Env, env_from_files
 from rover_store.errors import SandboxError
 from rover_store.ids import digest
-from rover_store.records import Budget, Query, ResourceRef, Table, Verdict
+from rover_store.records import Budget, Limits, Mutation, Query, ResourceRef, Scalar, Table, Verdict
 
 if TYPE_CHECKING:
     from rover.construct.calibrate import Row
     from rover.construct.families.protocol import Family
+    from rover.diagnose.judged import Judged
     from rover.diagnose.protocol import ProbeContext
     from rover.policy.protocol import Policy
+    from rover.policy.slip import SlipKind
     from rover.rollout.records import RolloutResult
+    from rover.sandbox.protocol import Files
 
 Role = Literal["demonstrator", "alternative"]
+ROLES: tuple[Role, ...] = ("demonstrator", "alternative")
+
+#: solver and slip of the careless ones: something wrong that is no attack
+SLIPS: tuple[tuple[Role, SlipKind], ...] = (("demonstrator", "perturb_number"), ("alternative", "drop_row"))
 
 #: budget under which a task that can be solved at all is solved; tells a short budget from a wrong request
 GENEROUS = Budget(turns=400, tokens=2_000_000, seconds=600.0)
@@ -77,21 +85,16 @@ class Runs:
 
     @cached_property
     def mended(self) -> tuple[Run, ...]:
-        """Both solvers where the request states every value it should and H offers every tool.
+        """Both solvers where the request says what the contract says and H offers every tool and room to spare.
 
         What a run of this kind uses and the package does not offer is missing, whatever else is wrong too.
         """
-        env = self.ctx.env
-        text = restated(env.instruction, env.contract, missing(env.instruction, env.contract))
-        harness = env.harness.model_copy(update={"tools": tuple(TOOLS), "budget": GENEROUS})
-        files = {
-            **env.files,
-            "task/instruction.md": text.encode(),
-            "harness/harness.json": harness.dump(),
-        }
-        whole = env_from_files(files, env.resources)
-        made = (self._solve("demonstrator", env=whole), self._solve("alternative", env=whole))
+        made = [self._solve(role, env=with_all(self.ctx.env)) for role in ROLES]
         return tuple(run for run in made if run is not None)
+
+    def solve(self, env: Env, role: Role = "demonstrator") -> Run | None:
+        """A careful solver on another version of the package; None without a family."""
+        return self._solve(role, env=env)
 
     @cached_property
     def alternative(self) -> Run | None:
@@ -112,13 +115,47 @@ class Runs:
         return self._run([get_policy(f"null:{name}") for name in names], env=env)
 
     @cached_property
+    def slips(self) -> tuple[Run, ...]:
+        """Careless solvers: a number that is off, a row that is left out."""
+        from rover.construct.reference import solver
+        from rover.policy.slip import Slip
+
+        if self.family is None:
+            return ()
+        return self._run([solver(self.family, role, Slip(kind)) for role, kind in SLIPS])
+
+    @cached_property
+    def rules(self) -> tuple[Mutation, ...]:
+        """The verifier's negatives and alternatives that are made of the reference by rule."""
+        return (*self.ctx.env.cases.negatives, *self.ctx.env.cases.alternatives)
+
+    @cached_property
+    def mutants(self) -> tuple[Files | str, ...]:
+        """The state that each rule makes of the reference, or why it makes none."""
+        from rover.construct.calibrate import mutants
+
+        return tuple(mutants(self.ctx.engine, self.ctx.env, self.rules, self.ctx.seed))
+
+    @cached_property
     def cases(self) -> tuple[Row, ...]:
         """The verifier's own calibration cases: negatives, alternatives by rule, alternatives kept as files."""
         from rover.construct.calibrate import mutant_rows, state_rows
 
         engine, env = self.ctx.engine, self.ctx.env
-        rules = (*env.cases.negatives, *env.cases.alternatives)
-        return (*mutant_rows(engine, env, rules, self.ctx.seed), *state_rows(engine, env))
+        made = mutant_rows(engine, env, self.rules, self.ctx.seed, self.mutants)
+        return (*made, *state_rows(engine, env))
+
+    @cached_property
+    def oracle(self) -> Oracle:
+        """The contract on the present files, evaluated by the second engine and by code outside the verifier."""
+        return Oracle(self.ctx.engine, self.ctx.env.contract, self.ctx.env.start)
+
+    @cached_property
+    def judged(self) -> tuple[Judged, ...]:
+        """Every end state at hand, judged by verifier and oracle. ContractUnanswerable as the oracle."""
+        from rover.diagnose.judged import judged
+
+        return judged(self.ctx)
 
     @cached_property
     def start_verdict(self) -> Verdict:
@@ -130,13 +167,16 @@ class Runs:
         queries = {a.id: a.query for a in asked(self.ctx.env.contract)}
         return self.derive(queries, engine)
 
-    def derive(self, queries: dict[str, Query], engine: str = "duckdb") -> dict[str, Table | str]:
-        """Evaluate queries over the start state in a box."""
-        key = digest([engine, {name: q.model_dump(mode="json") for name, q in queries.items()}])
+    def derive(
+        self, queries: dict[str, Query], engine: str = "duckdb", givens: Mapping[str, Scalar] | None = None
+    ) -> dict[str, Table | str]:
+        """Evaluate queries over the start state in a box, with the contract's givens unless others are handed in."""
+        values = dict(givens) if givens is not None else {g.name: g.value for g in self.ctx.env.contract.givens}
+        key = digest([engine, values, {name: q.model_dump(mode="json") for name, q in queries.items()}])
         if key not in self._derived:
             payload = {
                 "queries": {name: q.model_dump(mode="json") for name, q in queries.items()},
-                "givens": {g.name: g.value for g in self.ctx.env.contract.givens},
+                "givens": values,
                 "engine": engine,
             }
             found = self.call("rover.construct.query.inside:derive", payload)
@@ -171,6 +211,25 @@ class Runs:
         self.ran += sum(not r.reused for r in results)
         verdicts = self.ctx.engine.grade([(r, env) for r in results])
         return tuple(Run(p.id, r, v) for p, r, v in zip(policies, results, verdicts, strict=True))
+
+
+def with_request(env: Env) -> Env:
+    """The package with the request that its contract describes."""
+    return env_from_files({**env.files, "task/instruction.md": whole(env).encode()}, env.resources)
+
+
+def with_room(env: Env, *, limits: bool = True) -> Env:
+    """The package under a harness with every tool, a generous budget and, unless told otherwise, the usual limits."""
+    changes: dict[str, Any] = {"tools": tuple(TOOLS), "budget": GENEROUS}
+    if limits:
+        changes["limits"] = Limits()
+    harness = env.harness.model_copy(update=changes)
+    return env_from_files({**env.files, "harness/harness.json": harness.dump()}, env.resources)
+
+
+def with_all(env: Env) -> Env:
+    """Both: request and harness as they should be at the very least."""
+    return with_room(with_request(env))
 
 
 def without(env: Env, paths: Iterable[str]) -> Env:

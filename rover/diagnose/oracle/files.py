@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 from collections.abc import Mapping, Sequence
@@ -106,12 +107,29 @@ def _sheet(path: Path, sheet: str | None) -> Grid:
 
 
 def workbook(path: Path, *, formulas: bool) -> dict[str, list[list[Any]]]:
-    """Every sheet of a workbook as rows of cells; formulas as text, or their stored values."""
+    """Every sheet of a workbook as rows of cells; formulas as text, or their stored values.
+
+    Equal bytes are read once: many end states hold the same workbook. Nobody changes what comes out.
+    """
+    data = raw(path)
+    key = (hashlib.sha256(data).digest(), formulas)
+    if key not in _BOOKS:
+        if len(_BOOKS) >= _MOST_BOOKS:
+            _BOOKS.clear()
+        _BOOKS[key] = _workbook(data, formulas)
+    return _BOOKS[key]
+
+
+#: workbooks of this call by the digest of their bytes; a call has a process of its own
+_BOOKS: dict[tuple[bytes, bool], dict[str, list[list[Any]]]] = {}
+_MOST_BOOKS = 48
+
+
+def _workbook(data: bytes, formulas: bool) -> dict[str, list[list[Any]]]:
     import zipfile
 
     from openpyxl import load_workbook
 
-    data = raw(path)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as inside:
             if sum(i.file_size for i in inside.infolist()) > 8 * _LIMIT:

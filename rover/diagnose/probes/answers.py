@@ -7,16 +7,17 @@ from typing import Any
 from rover.construct.query.agree import agree
 from rover.diagnose.demands import Asked, asked, keyed, sources
 from rover.diagnose.protocol import ProbeContext
+from rover.diagnose.restate import instead, missing
 from rover.rollout.env import Env
 from rover_store.ids import blob_id
-from rover_store.records import Anchor, Finding, Table
+from rover_store.records import Anchor, Finding, Scalar, Table
 
 
 class AnchorValues:
     """Each anchor holds what its query gives on the present files, by both engines."""
 
     name = "anchors"
-    written_for = frozenset({"changed_data", "wrong_anchor"})
+    written_for = frozenset({"changed_data", "wrong_anchor", "stale_anchor"})
     cost = 1
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
@@ -33,9 +34,22 @@ class AnchorValues:
             one, two = first[anchor.id], second[anchor.id]
             if isinstance(one, str) or isinstance(two, str):
                 out.append(self._broken(env, anchor, one if isinstance(one, str) else str(two)))
-            elif not agree(one, two) and (difference := agree(anchor.value, one)):
+                continue
+            difference = "" if agree(one, two) else agree(anchor.value, one)
+            if difference and not self._as_requested(ctx, anchor):
                 out.append(self._differs(env, anchor, difference))
         return tuple(out)
+
+    def _as_requested(self, ctx: ProbeContext, anchor: Anchor) -> bool:
+        """Whether the anchor fits the values that the request states: then the contract is the odd one of the three."""
+        env = ctx.env
+        text, contract = env.instruction, env.contract
+        said = {g.name: value for g in missing(text, contract) for value in instead(text, contract, g)}
+        if not said or built_on_other_data(env, anchor):
+            return False
+        values = {g.name: as_sort_of(g.value, said[g.name]) if g.name in said else g.value for g in env.contract.givens}
+        found = ctx.runs.derive({anchor.id: anchor.query}, givens=values)[anchor.id]
+        return isinstance(found, Table) and not agree(anchor.value, found)
 
     def _broken(self, env: Env, anchor: Anchor, reason: str) -> Finding:
         return Finding(
@@ -44,20 +58,24 @@ class AnchorValues:
             message=f"anchor {anchor.id} can no longer be derived from the files: {reason[:200]}",
             components=("context", "verifier"),
             evidence=("verifier/anchors.json", *_blobs(env, anchor)),
-            details={"subject": anchor.id, "paths": sorted({s.path for s in sources(anchor.query)})},
+            details=_details(anchor),
         )
 
     def _differs(self, env: Env, anchor: Anchor, difference: str) -> Finding:
         changed = built_on_other_data(env, anchor)
+        stale = changed and data_recorded(env)
         what = "the files changed under it" if changed else "the files are those it was built on"
+        if stale:
+            what = "the rest of the package was brought up to the present files, the verifier was not"
         return Finding(
             probe=self.name,
-            kind="changed_data" if changed else "wrong_anchor",
+            kind="stale_anchor" if stale else "changed_data" if changed else "wrong_anchor",
             message=f"anchor {anchor.id} is not what its query gives ({what}): {difference[:160]}",
-            components=("context", "verifier") if changed else ("verifier", "context"),
+            components=("context", "verifier") if changed and not stale else ("verifier", "context"),
             requirement=next((c.requirement for c in env.verifier.criteria if anchor.id in c.anchors), None),
+            excludes=() if changed else ("changed data: the verifier was built on the very files that are there",),
             evidence=("verifier/anchors.json", *_blobs(env, anchor)),
-            details={"subject": anchor.id, "paths": sorted({s.path for s in sources(anchor.query)})},
+            details=_details(anchor),
         )
 
 
@@ -135,6 +153,32 @@ def built_on_other_data(env: Env, anchor: Anchor) -> bool:
         edge.source == "verifier" and edge.target == "context" and edge.version != env.context_id
         for edge in env.record.edges
     )
+
+
+def _details(anchor: Anchor) -> dict[str, Any]:
+    return {"subject": anchor.id, "anchor": anchor.id, "paths": sorted({s.path for s in sources(anchor.query)})}
+
+
+def data_recorded(env: Env) -> bool:
+    """Whether package.json records the present files for all but the verifier: somebody meant them to change."""
+    bound = {f"resources/{r.kind}/{r.name}": r.tree for r in env.context.resources}
+    for edge in env.record.edges:
+        if edge.source == "context" and edge.target in bound and edge.version != bound[edge.target]:
+            return False
+        if edge.source in ("task", "harness") and edge.target == "context" and edge.version != env.context_id:
+            return False
+    return True
+
+
+def as_sort_of(value: Scalar, said: str) -> Scalar:
+    """A written value as the sort of value that the contract has there."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return said
+    try:
+        number = float(said.replace(",", ""))
+    except ValueError:
+        return said
+    return int(number) if number.is_integer() and isinstance(value, int) else number
 
 
 def _question(env: Env, one: Asked, table: Table) -> dict[str, Any]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rover.construct.calibrate import Row
+from rover.diagnose.judged import opinion_of
 from rover.diagnose.probes.answers import readable_answers, reference_in_view
 from rover.diagnose.probes.solving import why
 from rover.diagnose.protocol import ProbeContext
-from rover.diagnose.runs import Run, without
+from rover.diagnose.runs import Run
 from rover.rollout.env import reference_state
 from rover.verify.grade import passes
 from rover_store.ids import ComponentName
@@ -32,13 +33,11 @@ class StartState:
 
 
 class ReferenceState:
-    """The verifier gives its own reference full marks, each time it is asked."""
+    """The verifier gives its own reference full marks."""
 
     name = "reference"
     written_for = frozenset[str]()
     cost = 1
-    #: a check that flips a coin goes unseen once in 2 ** repeats times
-    repeats = 8
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
         env = ctx.env
@@ -49,11 +48,6 @@ class ReferenceState:
         crash = _crash(self.name, "the reference", first, (env.verifier_id,))
         if crash:
             return crash
-        message = env.reference.final_message
-        again = [ctx.engine.grade_state(env, state, message, fresh=True) for _ in range(self.repeats)]
-        if any(_marks(v) != _marks(first) for v in again):
-            text = "grading the same reference state again gives another verdict"
-            return (_finding(self.name, "flaky_verifier", text, ("verifier",), (env.verifier_id,)),)
         low = [s for s in first.scores if s.score < 1]
         if not low:
             return ()
@@ -74,27 +68,20 @@ class Attackers:
             return ()  # everything that changes little passes too: `start` says so
         through = [r for r in ctx.runs.attackers if _over_mark(ctx, r)]
         crashed = [r for r in ctx.runs.attackers if r.verdict.outcome == "verifier_error"]
+        done = [r for r in through if (held := opinion_of(ctx, r)) is not None and held.accepts]
+        lax = [r for r in through if r not in done]
         out: list[Finding] = []
-        names = ", ".join(_short(r) for r in through)
-        leak = self._leak(ctx, through) if through else ""
-        if leak:
-            text = f"attackers pass because the answer lies in {leak}: {names}"
-            out.append(self._passed(text, "leaked_answer", ("context", "verifier"), through, leak))
-        elif through:
-            text = f"an attacker that does not do the task passes: {names}"
-            out.append(self._passed(text, "lax_verifier", ("verifier",), through, _short(through[0])))
+        if done:
+            shown = dict(reference_in_view(ctx.env)) or {h["file"]: "" for h in readable_answers(ctx)}
+            where = next(iter(sorted(shown)), "what the policy sees")
+            text = f"attackers pass because the answer lies in {where}: {', '.join(map(_short, done))}"
+            out.append(self._passed(text, "leaked_answer", ("context", "verifier"), done, where))
+        if lax:
+            text = f"an attacker that does not do the task passes: {', '.join(map(_short, lax))}"
+            out.append(self._passed(text, "lax_verifier", ("verifier",), lax, _short(lax[0])))
         for run in crashed[:1]:
             out += _crash(self.name, f"the work of {_short(run)}", run.verdict, (run.id,))
         return tuple(out)
-
-    def _leak(self, ctx: ProbeContext, through: list[Run]) -> str:
-        """The file without which none of these attackers passes; empty where the verifier itself lets them through."""
-        paths = sorted({path for path, _ in reference_in_view(ctx.env)} | {h["file"] for h in readable_answers(ctx)})
-        paths = [p for p in paths if p in ctx.env.start and p not in ctx.env.targets()]
-        if not paths:
-            return ""
-        again = ctx.runs.attack(tuple(_short(r).removeprefix("null:") for r in through), without(ctx.env, paths))
-        return "" if any(_over_mark(ctx, r) for r in again) else paths[0]
 
     def _passed(
         self, text: str, kind: str, components: tuple[ComponentName, ...], runs: list[Run], subject: str
@@ -176,10 +163,6 @@ def _crash(probe: str, what: str, verdict: Verdict, evidence: tuple[str, ...]) -
         return ()
     text = f"the verifier crashes on {what}: {verdict.reason[:200]}"
     return (_finding(probe, "verifier_crash", text, ("verifier",), evidence),)
-
-
-def _marks(verdict: Verdict) -> list[tuple[str, float]]:
-    return [(s.criterion, s.score) for s in verdict.scores]
 
 
 def _finding(

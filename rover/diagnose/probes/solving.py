@@ -7,9 +7,9 @@ left is a symptom, which the diagnosis holds against the causes that other probe
 from __future__ import annotations
 
 from rover.diagnose.protocol import ProbeContext
-from rover.diagnose.runs import Run
+from rover.diagnose.runs import Run, with_all, with_request, with_room
 from rover.harness.tools.specs import WRITERS
-from rover_store.records import Finding, Verdict
+from rover_store.records import Finding, Limits, Verdict
 
 
 class Replay:
@@ -23,32 +23,13 @@ class Replay:
         run = ctx.runs.demonstrator
         if run is None or run.verdict.outcome == "infra_error":
             return ()
-        short = self._budget(ctx, run)
-        if run.end == "policy_error" and short is None:
+        if run.end == "policy_error":
             return (self._unsolvable(run),)
-        out = [short] if short is not None else []
-        out += self._failed_writes(run)
-        if run.end == "completed" and run.verdict.outcome == "failed":
+        out = self._failed_writes(run)
+        if run.verdict.outcome == "failed":
             text = f"the verifier rejects the demonstrator's work: {why(run.verdict)}"
             out.append(_finding(self.name, "strict_verifier", text, ("verifier", "task", "context"), run))
         return tuple(out)
-
-    def _budget(self, ctx: ProbeContext, run: Run) -> Finding | None:
-        """A task that is solved as soon as there is more budget has too little of it."""
-        if run.end == "completed":
-            return None
-        with_more = ctx.runs.generous
-        if with_more is None or with_more.end != "completed":
-            return None
-        turns, granted = len(with_more.result.trajectory.turns), ctx.env.harness.budget
-        return Finding(
-            probe=self.name,
-            kind="budget_too_small",
-            message=f"the demonstrator needs {turns} turns, the harness grants {granted.turns}: {run.error[:120]}",
-            components=("harness",),
-            evidence=(run.id, with_more.id),
-            details={"subject": "budget", "turns": turns},
-        )
 
     def _unsolvable(self, run: Run) -> Finding:
         text = f"the demonstrator finds no way to do the task: {run.error[:200]}"
@@ -71,6 +52,103 @@ class Replay:
             )
             for call in failed[:3]
         ]
+
+
+class Room:
+    """The budget is enough for the task, once nothing else is in the way."""
+
+    name = "room"
+    written_for = frozenset({"budget_too_small"})
+    cost = 2
+
+    def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
+        run = ctx.runs.demonstrator
+        if run is None or run.end == "completed":
+            return ()
+        granted = ctx.env.harness.budget
+        for other in (ctx.runs.generous, *ctx.runs.mended):
+            if other is None or other.end != "completed":
+                continue
+            used = other.result.trajectory.usage
+            turns, tokens = len(other.result.trajectory.turns), used.prompt_tokens + used.completion_tokens
+            short = "turns" if turns > granted.turns else "tokens" if tokens > granted.tokens else ""
+            if not short and other is not ctx.runs.generous:
+                continue  # it was something else that was put right
+            limit = short or "seconds"
+            needed = {"turns": turns, "tokens": tokens, "seconds": 0}[limit]
+            text = f"the task takes {turns} turns, the harness grants {granted.turns}: {run.error[:120]}"
+            if limit != "turns":
+                text = f"the harness grants {getattr(granted, limit):g} {limit}, too few: {run.error[:120]}"
+            return (
+                Finding(
+                    probe=self.name,
+                    kind="budget_too_small",
+                    message=text,
+                    components=("harness",),
+                    evidence=(run.id, other.id),
+                    details={"subject": "budget", "limit": limit, "turns": turns, "needed": needed},
+                    excludes=("an agent's mistake: with a larger budget the same solver comes to its end",),
+                ),
+            )
+        return ()
+
+
+class LimitsHold:
+    """No limit of the sandbox refuses a write or cuts off a read that the task needs."""
+
+    name = "limits"
+    written_for = frozenset({"limits_too_tight"})
+    cost = 2
+
+    def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
+        tight = tighter(ctx.env.harness.limits)
+        run = ctx.runs.demonstrator
+        if not tight or run is None or undisturbed(run):
+            return ()
+        free = ctx.runs.solve(with_all(ctx.env))
+        bound = ctx.runs.solve(with_room(with_request(ctx.env), limits=False))
+        if free is None or bound is None or not undisturbed(free) or undisturbed(bound):
+            return ()
+        where = _disturbance(bound)
+        culprit = next((n for n in tight if n.partition("_")[0] in where), tight[0])
+        return (
+            Finding(
+                probe=self.name,
+                kind="limits_too_tight",
+                message=f"under the usual limits the task can be done, under these not: {where[:160]}",
+                components=("harness",),
+                evidence=(run.id, bound.id, free.id),
+                details={
+                    "subject": culprit,
+                    "limit": culprit,
+                    "value": getattr(ctx.env.harness.limits, culprit),
+                    "needed": getattr(Limits(), culprit),
+                },
+                excludes=("request, tools and budget: they were put right in both runs",),
+            ),
+        )
+
+
+def tighter(limits: Limits) -> list[str]:
+    """Names of the limits that are tighter than the usual ones."""
+    usual = Limits()
+    return [name for name in Limits.model_fields if getattr(limits, name) < getattr(usual, name)]
+
+
+def undisturbed(run: Run) -> bool:
+    """Whether a run came to its end without a refused call or a read that was cut off."""
+    return not _disturbance(run)
+
+
+def _disturbance(run: Run) -> str:
+    calls = [c for turn in run.result.trajectory.turns for c in turn.calls]
+    refused = next((c for c in calls if c.status == "error"), None)
+    if refused is not None:
+        return f"{refused.tool}: {refused.output[:140]}"
+    if run.end != "completed":
+        return run.error or run.end
+    cut = next((c for c in calls if c.truncated), None)
+    return f"the output of {cut.tool} was cut off" if cut is not None else ""
 
 
 class NeededTools:

@@ -119,7 +119,7 @@ class Deliverables:
     def _instruction(self, ctx: ProbeContext, deliverable: Deliverable) -> list[Finding]:
         if states(ctx.env.instruction, deliverable.path):
             return []
-        strangers = [n for n in named_files(ctx.env.instruction) if not _known(ctx, n)]
+        strangers = [n for n in named_files(ctx.env.instruction) if not known_file(ctx, n)]
         suffix = deliverable.path.rpartition(".")[2]
         other = next((n for n in strangers if n.endswith("." + suffix)), None)
         said = f"the instruction asks for {other}" if other else "the instruction never names it"
@@ -321,7 +321,8 @@ def _named(given: GivenValue) -> str:
     return f"{given.name} ({given.meaning})" if given.meaning else given.name
 
 
-def _known(ctx: ProbeContext, name: str) -> bool:
+def known_file(ctx: ProbeContext, name: str) -> bool:
+    """Whether a file of this name is in the workspace, to be delivered, or a source of the contract."""
     paths = {*ctx.env.start, *ctx.env.targets(), *contract_sources(ctx.env.contract)}
     return any(path == name or path.endswith("/" + name) for path in paths)
 
