@@ -22,6 +22,9 @@ def make_suite(
     from rover.bench.suites.spec import load
     from rover.sandbox.registry import open_runtime
 
+    if name == "natural":
+        _natural(out or Path(name), sandbox, workers, as_json)
+        return
     if split not in ("development", "held-out"):
         raise UsageError(f"--split {split}: development or held-out")
     spec, beside = load(name)
@@ -38,6 +41,28 @@ def make_suite(
     finally:
         runtime.close()
     _print(report, folder, as_json)
+
+
+def _natural(folder: Path, sandbox: str, workers: int, as_json: bool) -> None:
+    """The natural cases: no spec, no count and no seed, for each is one package."""
+    from rover.bench.natural.make import cases, make
+    from rover.bench.natural.page import HEADER, rows
+    from rover.sandbox.registry import open_runtime
+
+    runtime = open_runtime(sandbox or None)
+    keys = [case.key for case in cases()]
+    try:
+        with progress("suite", len(keys)) as bar:
+            made = make(
+                folder, runtime, workers=workers, progress=lambda key: bar(keys.index(key), len(keys), f"made {key}")
+            )
+    finally:
+        runtime.close()
+    if as_json:
+        print_json({"suite": str(folder), "digest": made.digest, "cases": len(made.cases)})
+        return
+    print(table(rows(), HEADER, right=(1,)))
+    say(f"suite in {folder}; next: rover help natural")
 
 
 def _print(report: SuiteReport, folder: Path, as_json: bool) -> None:

@@ -8,7 +8,7 @@ import io
 from rover.bench.natural import tasks
 from rover.bench.natural.case import Natural, Proposals, Version
 from rover.bench.natural.demands import as_table, worded
-from rover.bench.natural.office import csv, day, money, stream
+from rover.bench.natural.office import Cell, csv, day, money, stream
 from rover.bench.natural.pack import Pack
 from rover.bench.natural.tasks import File, Sound
 from rover.construct.families.edit.spec import Edit
@@ -122,12 +122,14 @@ OTHER_WORDS = Natural(
     components=("verifier",),
     expects=(("strict_verifier", "verifier"),),
     right=(8,),
-    shows={"alternative": ("passed", "failed"), "state:table": ("passed", "failed"), "demonstrator": ("passed", "passed")},
+    shows={
+        "alternative": ("passed", "failed"), "state:table": ("passed", "failed"), "demonstrator": ("passed", "passed"),
+    },
     sound=lambda: purchase_memo("buying/print.md", "Dierks Druck", "Memo on the print house"),
     history=_words_history,
     proposals=_words_repair,
     states={"table": lambda _, done: {**done, "buying/print.md": as_table(done["buying/print.md"])}},
-)
+)  # fmt: skip
 
 # --- fixed, and not yet fixed -------------------------------------------------------------------------------
 TICKETS = "service/tickets.csv"
@@ -195,7 +197,9 @@ STOCK = "store/stock.csv"
 def _stock() -> bytes:
     chance = stream("stock")
     kinds = ("tool", "paint", "wood", "metal", "cloth")
-    rows = [[f"W{120 + i}", chance.choice(kinds), chance.randint(0, 240), money(chance, 2, 90)] for i in range(38)]
+    rows: list[list[Cell]] = [
+        [f"W{120 + i}", chance.choice(kinds), chance.randint(0, 240), money(chance, 2, 90)] for i in range(38)
+    ]
     return csv(("sku", "kind", "pieces", "price"), rows)
 
 
@@ -334,8 +338,8 @@ NOUGHT = Natural(
     line=14,
     source="a runner that turns every exception of a check into nought",
     symptom="a table with its columns in another order scores nought, and the log says only: wrong",
-    fault="the checks count columns by place, crash on another order, and swallow it as a nought (V; the runner of that "
-    "suite did the swallowing, ours keeps a crash apart)",
+    fault="the checks count columns by place, crash on another order, and swallow it as a nought (V; there the "
+    "runner did the swallowing, ours keeps a crash apart)",
     repair="the checks read columns by name, and what crashes is said",
     outcome="right",
     components=("verifier",),

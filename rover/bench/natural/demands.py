@@ -217,11 +217,13 @@ IMPOSSIBLE = Natural(
     components=("verifier",),
     expects=(("impossible_checks", "verifier"),),
     right=(8,),
-    shows={"reference": ("passed", "failed"), "demonstrator": ("passed", "failed"), "alternative": ("passed", "failed")},
+    shows={
+        "reference": ("passed", "failed"), "demonstrator": ("passed", "failed"), "alternative": ("passed", "failed"),
+    },
     sound=lambda: region_summary("sales/regions.csv", title="Orders and turnover of the regions"),
     history=_total_history,
     proposals=_total_repair,
-)
+)  # fmt: skip
 
 # --- a check that is computed and never counts --------------------------------------------------------------
 REGISTER = "legal/contracts.csv"

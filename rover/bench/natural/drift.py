@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rover.bench.natural import tasks
 from rover.bench.natural.case import Natural, Proposals, Version
-from rover.bench.natural.office import csv, day, money, rows_of, stream, with_rows
+from rover.bench.natural.office import Cell, csv, day, money, rows_of, stream, with_rows
 from rover.bench.natural.pack import Pack
 from rover.bench.natural.tasks import File, Sound
 from rover.construct.families.edit.spec import Edit
@@ -23,7 +23,7 @@ CITIES = ("Lisbon", "Turin", "Ghent", "Malmo", "Graz")
 def _claims() -> bytes:
     chance = stream("claims")
     people = ("Ines", "Jonas", "Kira", "Lars")
-    rows = [
+    rows: list[list[Cell]] = [
         [f"R-{350 + i}", chance.choice(people), chance.choice(CITIES), chance.randint(1, 6), day(chance)]
         for i in range(36)
     ]
@@ -99,7 +99,7 @@ OPTIONAL_TOTAL = Natural(
     repair="tools and expected calls were changed together; the request was forgotten",
     outcome="incomplete",
     components=("task", "harness", "verifier"),
-    expects=(("contradiction", "task"), ("tool_removed", "harness"), ("extra_demand", "verifier")),
+    expects=(("wrong_given", "task"), ("tool_removed", "harness"), ("extra_demand", "verifier")),
     right=(14,),
     shows={"demonstrator": ("passed", "policy_error"), "reference": ("passed", "passed")},
     sound=lambda: claims_task("travel/by_city.csv", "Claims by city", rated=False),
@@ -151,7 +151,8 @@ def _requests(done: bool = False) -> bytes:
         amount = money(chance, 20, 1500)
         small = float(amount) <= 400
         state = "submitted" if small else chance.choice(("submitted", "approved", "returned"))
-        rows.append([f"Q-{610 + i}", chance.choice(("north", "south")), amount, "approved" if small and done else state])
+        state = "approved" if small and done else state
+        rows.append([f"Q-{610 + i}", chance.choice(("north", "south")), amount, state])
     return csv(("request", "team", "amount", "state"), rows)
 
 
@@ -211,7 +212,9 @@ PARCELS = "post/parcels.csv"
 
 def _parcels() -> bytes:
     chance = stream("parcels")
-    rows = [[f"K-{820 + i}", chance.choice("ABCD"), chance.randint(1, 30), day(chance)] for i in range(32)]
+    rows: list[list[Cell]] = [
+        [f"K-{820 + i}", chance.choice("ABCD"), chance.randint(1, 30), day(chance)] for i in range(32)
+    ]
     return csv(("parcel", "zone", "kilos", "sent"), rows)
 
 
@@ -276,7 +279,9 @@ def _check_history(sound: Pack) -> tuple[Version, ...]:
             "    return rc.cells_match(found(ev), ev.anchor('summary'), KEY, 'price_each', kind='number', "
             "key_kind=KEY_KINDS)\n"
         )
-        return sound.lone().check("cells_2", body)
+        read = ("post/zones.csv", f"post/rates_{year}.csv")
+        declared = sound.lone().criteria(lambda c: c.model_copy(update={"paths": read}) if c.id == "cells-2" else c)
+        return declared.check("cells_2", body)
 
     files = {p.replace("2026", "2025"): d.replace(b"rates_2026", b"rates_2025") for p, d in reads(2026).files.items()}
     return (

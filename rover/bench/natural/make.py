@@ -48,7 +48,12 @@ def cases() -> tuple[Natural, ...]:
 
 
 def make(
-    folder: Path, runtime: Runtime, *, only: Sequence[str] = (), progress: Callable[[str], None] | None = None
+    folder: Path,
+    runtime: Runtime,
+    *,
+    only: Sequence[str] = (),
+    workers: int = 1,
+    progress: Callable[[str], None] | None = None,
 ) -> Manifest:
     """Build the suite (or the cases named in `only`) in a new folder; its manifest.
 
@@ -59,7 +64,7 @@ def make(
         raise UsageError(f"{folder} holds something; a suite is written into a new folder")
     folder.mkdir(parents=True, exist_ok=True)
     rows: list[Case] = []
-    with Engine(runtime) as engine:
+    with Engine(runtime, workers=workers) as engine:
         store = Store.init(folder, clock=lambda: TIME)
         for number, case in chosen:
             if progress is not None:
@@ -68,6 +73,8 @@ def make(
             store.sealed.append(ready.audit.package, ready.audit)
             rows.append(_stored(store, f"{number:04}", ready))
             _freeze(folder / "proposals" / f"{number:04}", ready.proposals)
+    with store.write(command="suite") as tx:
+        tx.move_head(f"refs/heads/{rows[0].branch}")
     manifest = Manifest(suite=NAME, split="development", seed=SEED, history=False, cases=tuple(rows)).sealed()
     write(folder, manifest)
     return manifest

@@ -117,7 +117,7 @@ Orders are booked on the day they are made.
 def _box_orders() -> bytes:
     chance = stream("box orders")
     rows = [
-        [f"B-{510 + i}", chance.choice(("Lindau", "Marburg", "Neuss", "Oldenburg")), chance.choice((5, 8, 12, 20, 20, 30))]
+        [f"B-{510 + i}", chance.choice(("Lindau", "Marburg", "Neuss")), chance.choice((5, 8, 12, 20, 20, 30))]
         for i in range(34)
     ]  # fmt: skip
     return csv(("order", "branch", "boxes"), rows)
