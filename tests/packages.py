@@ -254,6 +254,7 @@ def summary_package(name: str = "order-summary") -> Files:
 def with_checks(source: str, functions: tuple[str, ...], name: str = "order-summary", **criterion: Any) -> Files:
     """The package with one checks/main.py and a criterion of that name for each of its functions."""
     files = summary_package(name)
+    criterion = {"anchors": ("totals",), **criterion}
     rules = tuple(Criterion(id=f, requirement="rows", check=f"checks/main.py:{f}", **criterion) for f in functions)
     files["verifier/verifier.json"] = Verifier(criteria=rules).dump()
     files["verifier/checks/main.py"] = source.encode()

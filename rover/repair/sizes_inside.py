@@ -9,6 +9,8 @@ from typing import Any
 from rover.diagnose.oracle import files
 from rover.diagnose.oracle.files import Unreadable
 
+WARM_FOR = {".xlsx": "openpyxl", ".xlsm": "openpyxl"}
+
 
 def sizes(job: dict[str, Any]) -> dict[str, dict[str, int]]:
     """Entry point. Path -> unit -> count; files that cannot be read in their format are measured in bytes."""

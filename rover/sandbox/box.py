@@ -17,7 +17,7 @@ from rover.sandbox.inside import frames
 from rover.sandbox.layout import ENVIRONMENT
 from rover.sandbox.paths import check_paths
 from rover.sandbox.protocol import Breach, CallResult, Completed, Entry, Files, Snapshot
-from rover.sandbox.warm import heavy, warm
+from rover.sandbox.warm import kind, warm
 from rover_store.errors import SandboxError
 from rover_store.ids import blob_id
 from rover_store.records import Limits
@@ -63,8 +63,8 @@ class BubblewrapSandbox:
 
     def call(self, entry: str, payload: Any, *, limits: Limits | None = None) -> CallResult:
         limits = limits or self._limits
-        modules = warm(entry.partition(":")[0])
-        head = {"do": "call", "warm": modules, "heavy": heavy(modules), "limits": limits.model_dump()}
+        modules = warm(entry.partition(":")[0], self._start or ())
+        head = {"do": "call", "warm": modules, "kind": kind(modules), "limits": limits.model_dump()}
         job = json.dumps({"entry": entry, "payload": payload}).encode()
         with _sealed([job]) as fds, open(os.memfd_create("result"), "r+b") as result:
             try:
@@ -118,7 +118,7 @@ class BubblewrapSandbox:
 
     def prepare(self, modules: tuple[str, ...] = ()) -> None:
         """Start the process that calls are forked from, so that the first call finds it."""
-        self._ask_or_fail({"do": "warm", "heavy": heavy(modules)})
+        self._ask_or_fail({"do": "warm", "kind": kind(modules)})
 
     def processor_time(self) -> float:
         """Seconds of processor time that everything in the box has used so far."""

@@ -30,6 +30,7 @@ from rover.verify.process import become_reaper, isolated
 
 Json = dict[str, Any]
 
+WARM_FOR = {".xlsx": "openpyxl", ".xlsm": "openpyxl"}
 REASON_CHARS = 500
 #: processor time for reading all evidence, of what a grading has
 READ_SECONDS = 8.0

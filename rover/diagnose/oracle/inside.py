@@ -18,6 +18,8 @@ from rover.diagnose.oracle.objects import field_rule, records_rule, set_rule
 from rover.diagnose.oracle.tables import cells_rule, format_rule, order_rule, rows_rule
 from rover.diagnose.oracle.values import kind_of
 
+WARM_FOR = {".xlsx": "openpyxl", ".xlsm": "openpyxl"}
+
 
 def figure_rule(case: Case) -> Found:
     want = case.value()

@@ -25,7 +25,7 @@ class Supervisor:
     def __init__(self, sock: socket.socket, config: dict[str, Any]) -> None:
         self._sock = sock
         self._config = config
-        self._zygotes: dict[bool, tuple[socket.socket, int]] = {}
+        self._zygotes: dict[str, tuple[socket.socket, int]] = {}
         self._powers = Powers()
         self._null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         _raise_file_limit()
@@ -94,11 +94,11 @@ class Supervisor:
 
     def do_call(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
         """Fork a call from a warm process. Descriptors: the job, the result."""
-        heavy = bool(request.head["heavy"])
+        kind = str(request.head["kind"])
         limits = self._limits(request.head["limits"])
         with _Pipes(2) as pipes:
             try:
-                zygote = self._zygote(heavy)
+                zygote = self._zygote(kind)
                 job = {"limits": limits, "warm": request.head["warm"]}
                 frames.send(zygote, job, fds=[*request.fds, *pipes.ends])
                 answer = frames.receive(zygote)
@@ -109,13 +109,13 @@ class Supervisor:
                 frames.send(zygote, {"reap": answer.head["pid"]})
                 status = frames.receive(zygote).head["status"]
             except frames.Closed:
-                self._zygotes.pop(heavy)[0].close()
+                self._zygotes.pop(kind)[0].close()
                 return {"error": "the warm process died"}, []
         return _with_streams({"status": status, "breach": watch.breach}, watch)
 
     def do_warm(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
         """Start a warm process ahead of its first call."""
-        self._zygote(bool(request.head["heavy"]))
+        self._zygote(str(request.head["kind"]))
         return {}, []
 
     def do_usage(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
@@ -140,8 +140,8 @@ class Supervisor:
         """The kernel counts the box's own processes too."""
         return {**limits, "processes": int(limits["processes"]) + 2 + len(self._zygotes)}
 
-    def _zygote(self, heavy: bool) -> socket.socket:
-        if heavy not in self._zygotes:
+    def _zygote(self, kind: str) -> socket.socket:
+        if kind not in self._zygotes:
             near, far = socket.socketpair()
             code = f"import sys; sys.path[:0] = {[ROVER]!r}; sys.path += {self._config['site']!r}; "
             code += "from rover.sandbox.inside.zygote import main; main()"
@@ -149,8 +149,8 @@ class Supervisor:
             far.set_inheritable(True)
             pid = os.posix_spawn(argv[0], argv, self._config["env"])
             far.close()
-            self._zygotes[heavy] = (near, pid)
-        return self._zygotes[heavy][0]
+            self._zygotes[kind] = (near, pid)
+        return self._zygotes[kind][0]
 
 
 class _Pipes:

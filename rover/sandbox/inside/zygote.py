@@ -13,16 +13,12 @@ import os
 import random
 import socket
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from rover.sandbox.inside import frames
 from rover.sandbox.inside.confine import Powers, confine, fork_in_pid_namespace
 from rover.sandbox.inside.entry import one_line, perform
-
-#: Imported once a call has needed them, so that the next one finds them. A call says so by its exit code, which
-#: hostile code could forge: it can only choose from this list.
-LEARNED = ("openpyxl",)
-_LEARN = 64
 
 
 def serve(sock: socket.socket, powers: Powers) -> None:
@@ -35,8 +31,6 @@ def serve(sock: socket.socket, powers: Powers) -> None:
         if "reap" in request.head:
             _, status = os.waitpid(int(request.head["reap"]), 0)
             frames.send(sock, {"status": status})
-            if os.WIFEXITED(status) and os.WEXITSTATUS(status) & _LEARN:
-                _warm([name for bit, name in enumerate(LEARNED) if os.WEXITSTATUS(status) >> bit & 1])
             continue
         try:
             _warm(request.head["warm"])
@@ -55,7 +49,7 @@ def _warm(modules: list[str]) -> None:
     """Import what later children then need not. A module that fails fails again in the child, and is named."""
     fresh = [name for name in modules if name not in sys.modules]
     for name in fresh:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception), _without_numpy(name):
             importlib.import_module(name)
     if fresh:
         gc.collect()
@@ -63,6 +57,19 @@ def _warm(modules: list[str]) -> None:
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
         raise RuntimeError(f"the warm process has {threads} threads; a fork would lose all but one")
+
+
+@contextlib.contextmanager
+def _without_numpy(name: str) -> Iterator[None]:
+    """openpyxl takes numpy in where it can, for numbers that nobody here hands it; every fork would pay for it."""
+    hide = name == "openpyxl" and "numpy" not in sys.modules
+    if hide:
+        sys.modules["numpy"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if hide:
+            del sys.modules["numpy"]
 
 
 def _become_call(powers: Powers, head: dict[str, Any], fds: list[int]) -> None:
@@ -78,12 +85,10 @@ def _become_call(powers: Powers, head: dict[str, Any], fds: list[int]) -> None:
         job = bytearray()
         while data := os.read(3, 1 << 20):
             job += data
-        new = [name for name in LEARNED if name not in sys.modules]
         answer = perform(bytes(job))
         while answer:
             answer = answer[os.write(4, answer) :]
-        learned = sum(1 << LEARNED.index(name) for name in new if name in sys.modules)
-        os._exit(_LEARN | learned if learned else 0)
+        os._exit(0)
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.write(2, one_line(error).encode())

@@ -1,4 +1,8 @@
-"""What a check may look at: the end state, the start state, anchors and the final message. Nothing else."""
+"""What a check may look at: what its criterion declares of end state, start state, anchors and final message.
+
+A criterion of layer `state`, or one without paths, has both states whole; another one has the files under its
+`paths`. Anchors are those that it names, and the message is there where its evidence is `message`. The rest is absent.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +48,9 @@ class Evidence:
         return _walk(self.root / "start")
 
     def anchor(self, name: str) -> Table:
-        """The expected value of an anchor. KeyError, a fault of the verifier, where there is none."""
+        """The expected value of an anchor. KeyError, a fault of the verifier, where its criterion names none such."""
+        if name not in self.anchors:
+            raise KeyError(f"{name}: the criterion {self.criterion} names no such anchor")
         value = self.anchors[name]
         return Table(tuple(value["columns"]), tuple(tuple(row) for row in value["rows"]), name)
 

@@ -32,6 +32,8 @@ from rover.verify.checklib import Unreadable
 from rover.verify.mutate import files, objects, tables, texts
 from rover.verify.mutate.state import Change, Nothing, State
 
+WARM_FOR = {".xlsx": "openpyxl", ".xlsm": "openpyxl"}
+
 Op = Callable[[State, str, Mapping[str, Any], random.Random], Change]
 
 NEGATIVES: dict[str, Op] = {
