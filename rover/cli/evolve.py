@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from rover.ops.evolve import EvolveReport
     from rover.ops.generations import Generation
     from rover.policy.protocol import Policy
+
+#: policies that every repair replays anyway, or that stand for another one
+_OURS = re.compile("(solver|null|replay)([:+]|$)")
 
 
 def command(
@@ -75,10 +79,10 @@ def _options(policy: str) -> dict[str, Any]:
 
 
 def _models(policy: str, options: dict[str, Any]) -> list[Policy]:
-    """A model that runs is replayed in repairs too: packages without a solver have nobody else."""
+    """What runs is replayed in repairs too, but solvers and attackers, which are there anyway."""
     from rover.policy.registry import get_policy
 
-    return [get_policy(policy, **options)] if options else []
+    return [] if _OURS.match(policy) else [get_policy(policy, **options)]
 
 
 def _writable(out: Path | None) -> None:
