@@ -49,7 +49,8 @@ def _context(sound: Env, broken: Env) -> Iterator[str]:
         if access.get(target) == "protected" and before.get(target) != "protected":
             yield f"{target} has to be edited and is protected"
     for path in sorted(set(sound.start) - set(broken.start)):
-        yield f"{path} is no longer in the workspace"
+        if any(f'"{path}"' in text for text in (sound.contract.model_dump_json(), sound.anchors.model_dump_json())):
+            yield f"{path} is no longer in the workspace"
 
 
 def _task(sound: Env, broken: Env) -> Iterator[str]:
@@ -66,9 +67,9 @@ def _task(sound: Env, broken: Env) -> Iterator[str]:
         yield f"the request no longer says {lost[0]}"
     if more:
         yield f"the request also says {more[0]}"
-    gone = [s for s in _sentences(sound.instruction) if s not in _sentences(broken.instruction)]
-    if gone:
-        yield f"the request no longer says: {gone[0][:120]}"
+    for word in _terms(sound.contract.model_dump(mode="json")):
+        if broken.instruction.lower().count(word) < sound.instruction.lower().count(word):
+            yield f"the request no longer says {word}"
 
 
 def _harness(sound: Env, broken: Env) -> Iterator[str]:
@@ -165,8 +166,13 @@ def _tokens(text: str) -> list[str]:
     return _TOKEN.findall(re.sub(r"(?m)^\s*(?:[-*]|\d+[.)])\s+", "", text))
 
 
-def _sentences(text: str) -> list[str]:
-    return [" ".join(s.split()) for s in re.split(r"(?<=[.!?])\s+|\n+", text) if s.strip()]
+def _terms(contract: Any) -> list[str]:
+    """Names in a contract that a request has to use: columns, labels, fields, sheets."""
+    if isinstance(contract, dict):
+        return [t for k, v in contract.items() if k not in ("statement", "meaning", "kind", "type") for t in _terms(v)]
+    if isinstance(contract, list):
+        return [t for v in contract for t in _terms(v)]
+    return [contract.lower()] if isinstance(contract, str) and len(contract) > 2 else []
 
 
 def _words(text: str) -> list[str]:

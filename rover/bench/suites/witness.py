@@ -70,6 +70,7 @@ def before(base: Base) -> dict[str, Any]:
     """What showed that the base is sound."""
     samples = base.battery.samples
     return {
+        "components": {name: base.env.component_id(name) for name in COMPONENTS},
         "solved_by": list(ROLES),
         "states": len(samples),
         "right": sum(s.right for s in samples),
