@@ -44,7 +44,10 @@ def open_suite(folder: Path, *, check: bool = True) -> Suite:
 
 
 def check_case(suite: Suite, case: Case, branches: Mapping[str, str]) -> None:
-    """One case: its branch is at its commit, which has the parents it should have and holds the package."""
+    """One case: its branch is at its commit, which has the parents it should have and holds the package.
+
+    Drawn cases have no parent, or one in a suite with history; natural ones bring a history of their own.
+    """
     where, field = str(suite.folder / manifests.FILE), f"cases.{case.id}"
     store = suite.store
     at = branches.get(case.branch)
@@ -53,13 +56,22 @@ def check_case(suite: Suite, case: Case, branches: Mapping[str, str]) -> None:
     if at != case.commit:
         raise PackageError(where, field, f"{case.branch} is at {at[:12]}, not at {case.commit[:12]}")
     try:
-        commit = store.commit(case.commit)
-        parents = len(commit.parents)
-        for parent in commit.parents:
-            store.commit(parent)
+        line = _line(store, case.commit)
         store.package(case.package, case.commit)
     except (NotFound, StoreError) as error:
         raise PackageError(where, field, error.message) from None
-    wanted = 1 if suite.manifest.history else 0
-    if parents != wanted and suite.manifest.suite != "natural":  # there each case has the history that it had
-        raise PackageError(where, field, f"{case.commit[:12]} has {parents} parents, not {wanted}")
+    wanted = 2 if suite.manifest.history else 1
+    if not case.source and len(line) != wanted:
+        raise PackageError(where, field, f"{case.commit[:12]} has {len(line) - 1} commits before it, not {wanted - 1}")
+
+
+def _line(store: Store, commit: str) -> list[str]:
+    """The commit and all before it, the newest first. NotFound where one of them is gone."""
+    found: list[str] = []
+    waiting = [commit]
+    while waiting:
+        here = waiting.pop()
+        if here not in found:
+            found.append(here)
+            waiting += store.commit(here).parents
+    return found
