@@ -15,7 +15,7 @@ from workspaces import shop
 
 from rover.bench.suites.decoys import play
 from rover.bench.suites.make import WORK, SuiteReport, SuiteRequest, make
-from rover.bench.suites.manifest import read
+from rover.bench.suites.manifest import read, write
 from rover.bench.suites.open import open_suite
 from rover.bench.suites.spec import load
 from rover.diagnose.diagnosis import diagnose
@@ -25,7 +25,9 @@ from rover.diagnose.protocol import ProbeContext
 from rover.ops.diagnose import diagnose_package
 from rover.rollout.engine import Engine
 from rover.sandbox.protocol import Runtime
+from rover_store.commits import AUTHOR, encode_commit
 from rover_store.errors import NotFound, PackageError, UsageError
+from rover_store.packs import COMMIT
 from rover_store.store import Store
 
 SPEC = """
@@ -213,6 +215,14 @@ def test_what_vanished_from_the_store_is_named(suite: Path) -> None:
     with store.write() as tx:
         tx.move_ref(f"refs/heads/{case.branch}", read(suite).cases[2].commit, None)
     with pytest.raises(PackageError, match=rf"the branch {case.branch} is not in the store"):
+        open_suite(suite)
+    with store.write() as tx:  # another program wrote a commit whose parent is not there
+        orphan = tx.add(COMMIT, encode_commit(store.commit(case.commit).tree, ["1" * 40], "Add", AUTHOR, 1, None))
+        tx.move_ref(f"refs/heads/{case.branch}", None, orphan)
+    found = read(suite)
+    moved = tuple(c.model_copy(update={"commit": orphan}) if c.id == case.id else c for c in found.cases)
+    write(suite, found.model_copy(update={"cases": moved}))
+    with pytest.raises(PackageError, match=f"cases.{case.id}: .*not found: {'1' * 40}"):
         open_suite(suite)
     shutil.rmtree(suite / ".rover")
     with pytest.raises(NotFound, match="store"):

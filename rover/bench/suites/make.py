@@ -92,9 +92,9 @@ class Made:
 def make(runtime: Runtime, request: SuiteRequest, workers: int = 1, told: Told = lambda *_: None) -> SuiteReport:
     """Make the suite. UsageError where `out` holds another one. An interrupt leaves what is finished."""
     places = folders(request.spec, request.split, request.beside)
+    for_bases, for_cases = _marks(request, places)
     _check_out(request)
     keep(request.out / WORK / STARTED, b"")
-    for_bases, for_cases = _marks(request, places)
     work = request.work or request.out / WORK
     seed = base_seed(request.spec, request.split, request.seed)
     with Pool(runtime, workers, told) as pool:
