@@ -84,9 +84,15 @@ class ContextEdit:
             assert ref is not None
             inside = _mounted(ref, self.content(ref))[old]
             head = f"{ref.mount.strip('/')}/" if ref.mount.strip("/") else ""
-            if not new.startswith(head):
+            alone = len(_mounted(ref, self.content(ref))) == 1
+            if alone and inside == f"files/{new}":  # the file is as it was, but hung up elsewhere
+                back = ref.model_copy(update={"mount": ""})
+                refs = tuple(back if r == ref else r for r in self.record.resources)
+                self.record = self.record.model_copy(update={"resources": refs})
+            elif new.startswith(head):
+                self._change(ref, {inside: None, f"files/{new.removeprefix(head)}": self.content(ref)[inside]})
+            else:
                 return
-            self._change(ref, {inside: None, f"files/{new.removeprefix(head)}": self.content(ref)[inside]})
         known = any(f.path == new for f in self.record.files)
         files = (
             f if f.path != old else f.model_copy(update={"path": new})

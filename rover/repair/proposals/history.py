@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import islice
 
 from rover.diagnose.protocol import ProbeContext
@@ -80,7 +80,7 @@ class FromSibling:
         return None
 
 
-def _silent(view: PackageView, draft: Draft, findings: Iterable[Finding]) -> bool:
+def _silent(view: PackageView, draft: Draft, findings: Sequence[Finding]) -> bool:
     """Whether the probes that raised the findings are silent with the draft in place."""
     if view.engine is None:
         return False

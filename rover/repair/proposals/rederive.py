@@ -10,6 +10,7 @@ from rover.construct.rebuild import RebuildFailed
 from rover.diagnose.restate import missing, restated
 from rover.repair.proposals.context_edit import ContextEdit, bind_recorded, find_missing
 from rover.repair.proposals.protocol import Draft, PackageView, Style, suspected
+from rover.repair.proposals.recorded import bring_back
 from rover.repair.proposals.rules_harness import at_least, with_tools, with_turns
 from rover.repair.proposals.rules_task import draft as task_draft
 from rover.repair.proposals.verifier_edit import VerifierEdit
@@ -46,8 +47,8 @@ class ContextAgain(_Again):
         edit = ContextEdit(view)
         bind_recorded(edit)
         recorded = {s.path for s in view.env.record.provenance.sources}
-        now = edit.start()
-        for path in sorted(edit.needed - set(now)):
+        bring_back(edit, sorted(recorded))
+        for path in sorted(edit.needed - set(edit.start())):
             find_missing(edit, path)
         if view.env.record.provenance.builder != "hand" and recorded:
             protected = {

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from rover.repair.proposals.context_edit import ContextEdit, bind_recorded, find_missing
 from rover.repair.proposals.protocol import Draft, PackageView, Style, suspected
+from rover.repair.proposals.recorded import bring_back
 from rover.repair.proposals.units import as_the_contract_says
 from rover_store.ids import ComponentName
 from rover_store.records import Diagnosis, Finding
@@ -56,6 +57,7 @@ def _missing_input(edit: ContextEdit, finding: Finding) -> None:
 
 def _misnamed(edit: ContextEdit, finding: Finding) -> None:
     bind_recorded(edit)
+    bring_back(edit, about(finding)[:1])
     found = finding.details.get("found")
     for path in about(finding)[:1]:
         if found and path not in edit.start():
@@ -63,16 +65,20 @@ def _misnamed(edit: ContextEdit, finding: Finding) -> None:
 
 
 def _changed_data(edit: ContextEdit, finding: Finding) -> None:
+    """What is recorded, where it can be had; else what the contract calls otherwise under the contract's name."""
     bind_recorded(edit)
+    bring_back(edit, edit.sources)
+    if not edit.done:
+        _unit(edit, finding)
 
 
 def _copies(edit: ContextEdit, finding: Finding) -> None:
     """The copy that the contract does not read goes; between two that it reads, the recorded version decides."""
-    spare = [p for p in about(finding) if p not in edit.needed and p in edit.start()]
     found = finding.details.get("found")
-    if isinstance(found, str) and found in edit.start() and found not in edit.needed:
-        spare.append(found)
+    named = (*about(finding), *([found] if isinstance(found, str) else []))
+    spare = [p for p in named if p not in edit.needed and p in edit.start()]
     bind_recorded(edit)
+    bring_back(edit, edit.sources)
     for path in dict.fromkeys(spare):
         edit.take_out(path, "which says something else than the file that the contract names")
 
@@ -80,7 +86,8 @@ def _copies(edit: ContextEdit, finding: Finding) -> None:
 def _unit(edit: ContextEdit, finding: Finding) -> None:
     before = len(edit.done)
     bind_recorded(edit)
-    for path in about(finding):
+    bring_back(edit, edit.sources)
+    for path in (p for p in (*about(finding), *edit.sources) if p in edit.sources):
         now = edit.start()
         if len(edit.done) == before and path in now:
             column = finding.details.get("column")
@@ -100,11 +107,17 @@ def _readable(edit: ContextEdit, finding: Finding) -> None:
 
 
 def _left_over(edit: ContextEdit, finding: Finding) -> None:
-    targets = [p for p in about(finding) if p in edit.start()]
-    targets = targets or [d.path for d in edit.view.contract.deliverables if not d.in_place]
-    for path in targets:
-        edit.take_out(path, "which is left over from an earlier run")
+    places = [d.path for d in edit.view.contract.deliverables if not d.in_place]
+    for path in (*about(finding), *edit.start()):
+        if path in about(finding) or any(_in_the_way(path, place) for place in places):
+            edit.take_out(path, "which is left over from an earlier run")
     bind_recorded(edit)
+    bring_back(edit, edit.needed)
+
+
+def _in_the_way(path: str, place: str) -> bool:
+    """Whether a file stands where the deliverable has to go, as itself, its folder or a file in it."""
+    return path == place or path.startswith(place + "/") or place.startswith(path + "/")
 
 
 def _protected(edit: ContextEdit, finding: Finding) -> None:

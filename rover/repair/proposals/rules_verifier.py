@@ -19,15 +19,16 @@ CHECKS = frozenset(
     {
         "lax_verifier", "strict_verifier", "flaky_verifier", "renamed_deliverable", "unscored_requirement",
         "extra_demand", "missing_anchor", "verifier_crash", "impossible_checks", "verifier_readable", "leaked_answer",
-        "goal_at_start", "weak_pass_mark", "wrong_given", "contradiction", "wrong_unit",
+        "goal_at_start", "weak_pass_mark", "wrong_given", "contradiction", "wrong_unit", "wrong_anchor",
+        "misnamed_input", "protected_target", "leftover_output",
     }
 )  # fmt: skip
 #: what the verifier derived is not what its queries and its builder give now
 DERIVED = frozenset(
     {"wrong_anchor", "stale_anchor", "changed_data", "missing_anchor", "unsound_reference", "failed_write"}
 )
-#: probes that try each requirement, and name all that are wrong
-_COMPLETE = frozenset({"cases", "coverage", "deliverables"})
+#: probes that see that something is wrong, and not all of what
+_SYMPTOMS = frozenset({"start", "attackers", "reference", "replay", "independent"})
 _WHOLE = frozenset({"flaky_verifier", "verifier_crash", "impossible_checks"})
 
 
@@ -41,7 +42,7 @@ class VerifierByRule:
 
     def propose(self, view: PackageView, diagnosis: Diagnosis) -> Draft | None:
         findings = [f for f in suspected("verifier", diagnosis) if f.kind in self.written_for]
-        checks = [f for f in findings if f.kind in CHECKS]
+        checks = [f for f in findings if f.kind in CHECKS and not _of_anchor(f)]
         derived = [f for f in findings if f.kind in DERIVED]
         if not findings:
             return None
@@ -58,6 +59,11 @@ class VerifierByRule:
         return edit.draft()
 
 
+def _of_anchor(finding: Finding) -> bool:
+    """Whether it is the expected value that is wrong, not the check that holds it."""
+    return finding.kind == "wrong_anchor" and (finding.probe == "anchors" or "anchor" in finding.details)
+
+
 def concerned(view: PackageView, findings: Iterable[Finding]) -> frozenset[str] | None:
     """The requirements whose criteria are to be written again; None where that may be all of them."""
     by_criterion = {c.id: c.requirement for c in view.env.verifier.criteria}
@@ -69,7 +75,7 @@ def concerned(view: PackageView, findings: Iterable[Finding]) -> frozenset[str] 
         named |= {by_criterion[str(details["criterion"])]} if details.get("criterion") in by_criterion else set()
         named |= {finding.requirement} if finding.requirement else set()
         named |= {c.requirement for c in view.env.verifier.criteria if details.get("subject") in c.paths}
-        if finding.kind in _WHOLE or (finding.probe not in _COMPLETE and not details.get("requirements")):
+        if finding.kind in _WHOLE or finding.probe in _SYMPTOMS:
             return None
         if not named and finding.kind not in ("extra_demand", "weak_pass_mark", "missing_anchor"):
             return None
