@@ -67,8 +67,8 @@ def groups(criteria: tuple[Criterion, ...]) -> dict[Shown, list[Criterion]]:
 
 
 def anchors_for(criterion: Criterion, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """The anchors that a criterion names."""
-    return {k: v for k, v in stored.items() if k in criterion.anchors}
+    """The anchors that a criterion names; one of layer `state`, which scores what all others leave, sees them all."""
+    return {k: v for k, v in stored.items() if k in criterion.anchors or criterion.layer == "state"}
 
 
 def anchors_of(verifier_files: Files) -> dict[str, Any]:

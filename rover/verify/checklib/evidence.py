@@ -1,7 +1,8 @@
 """What a check may look at: what its criterion declares of end state, start state, anchors and final message.
 
 A criterion of layer `state`, or one without paths, has both states whole; another one has the files under its
-`paths`. Anchors are those that it names, and the message is there where its evidence is `message`. The rest is absent.
+`paths`. Anchors are those that it names (of layer `state`: all), and the message is there where its evidence is
+`message`. The rest is absent.
 """
 
 from __future__ import annotations
