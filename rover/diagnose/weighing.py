@@ -94,7 +94,7 @@ def explains(cause: Finding, symptom: Finding) -> bool:
     if probe == "reading":
         return _at(cause) == "task"
     if symptom.kind == "verifier_crash":
-        return kind in ("missing_anchor", "verifier_crash") or (kind in _GONE | {"changed_data"} and probe != "start")
+        return kind in ("missing_anchor", "verifier_crash") or (kind in _GONE | _DATA and probe != "start")
     if symptom.kind in ("unsolvable", "failed_write"):
         return kind in BLOCKING - _EXPECTED - _CHECKS or (kind == "protected_target" and _at(cause) != "verifier")
     if symptom.kind == "leaked_answer":

@@ -25,6 +25,7 @@ from rover.repair.intent import Intent, last_admitted
 from rover.repair.oracle import ContractUnanswerable, Opinion, Oracle, state_of
 from rover.repair.proposals.protocol import Draft, PackageView
 from rover.repair.proposals.registry import propose
+from rover.repair.proposals.styles import Products, propose_styles
 from rover.repair.trials import NobodyToAsk
 from rover.repair.vote import by_vote
 from rover.rollout.env import Env, load_env, reference_state
@@ -77,6 +78,8 @@ class Considered:
     settings: Settings | None = None
     rollouts_run: int = 0  # by this process, diagnosis and the reference runs of rebuilds included
     rollouts_reused: int = 0
+    sets: int = 1  # sets of proposals that were tried, each frozen: products of styles
+    sets_left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -174,11 +177,32 @@ class _Session:
             return self._nothing(found, "undecided", reason, intent)
         self._tell("propose")
         meant = intent.contract if intent.contract != self.env.contract else None
-        proposals = self._proposals(found, replace(seen, intent=meant))
-        if not proposals:
+        products = self._products(found, replace(seen, intent=meant))
+        return self._tried(found, intent, products.sets, products.left_out)
+
+    def _tried(
+        self, found: Diagnosis, intent: Intent, sets: Sequence[tuple[Draft, ...]], left_out: int
+    ) -> Considered:
+        """Every set of proposals in turn, each frozen, until one is confirmed; the first one where none is."""
+        first: Considered | None = None
+        tried = 0
+        for drafts in sets:
+            proposals = self._frozen(drafts)
+            if not proposals:
+                continue
+            tried += 1
+            if len(sets) > 1:
+                self._tell(f"proposals {tried} of {len(sets)}")
+            parent = read_parent(self.store, self.env.package, self.request.commit, _replaced(proposals))
+            now = self._replay(found, intent, parent, proposals)
+            first = first or now
+            ended = now.lattice is None or now.lattice.selection.control_passed
+            if ended or now.record.outcome == "dry_run":
+                return replace(now, sets=tried, sets_left_out=left_out)
+        if first is None:
             return self._nothing(found, "kept", "no proposal for any component; try --propose or --from", intent)
-        parent = read_parent(self.store, self.env.package, self.request.commit, _replaced(proposals))
-        return self._replay(found, intent, parent, proposals)
+        run, reused = self._counts()
+        return replace(first, rollouts_run=run, rollouts_reused=reused, sets=tried, sets_left_out=left_out)
 
     def _replay(self, found: Diagnosis, intent: Intent, parent: Parent, proposals: list[Frozen]) -> Considered:
         settings = Settings(
@@ -207,7 +231,8 @@ class _Session:
     # --- the steps ---------------------------------------------------------------------------------------
     def _diagnose(self) -> Diagnosis:
         resources = self.store.resources(self.request.commit)
-        self.context = ProbeContext(self.env, self.engine, self.request.seed, resources, self.known)
+        seen = view(self.store, self.env, self.request.commit, self.engine)
+        self.context = ProbeContext(self.env, self.engine, self.request.seed, resources, self.known, seen.read)
         return diagnose(self.context, progress=self.progress, without=self.request.without)
 
     def _undiagnosed(self, reason: str) -> Diagnosis:
@@ -217,12 +242,21 @@ class _Session:
         admitted = last_admitted(envs(self.store, self.env.package, self.request.commit))
         return admitted or by_vote(self.env, *opinions(self.engine, self.env))
 
-    def _proposals(self, found: Diagnosis, seen: PackageView) -> list[Frozen]:
-        """At most one for each component: the caller's, or else the proposers'. Frozen once."""
-        chosen = self.request.given or propose(
-            seen, found, history=self.request.history, without=self.request.without, tell=self.progress
-        )
-        frozen = [freeze(draft) for draft in sorted(chosen, key=lambda d: BIT[d.component])]
+    def _products(self, found: Diagnosis, seen: PackageView) -> Products:
+        """Sets of drafts, at most one for each component in a set: the caller's, or else the proposers'."""
+        request = self.request
+        if request.given:
+            return Products([request.given], 0)
+        if request.styles > 1:
+            return propose_styles(
+                seen, found, request.styles, history=request.history, without=request.without, tell=self.progress
+            )
+        made = propose(seen, found, history=request.history, without=request.without, tell=self.progress)
+        return Products([made], 0)
+
+    def _frozen(self, drafts: Sequence[Draft]) -> list[Frozen]:
+        """Frozen once; what would change nothing is none."""
+        frozen = [freeze(draft) for draft in sorted(drafts, key=lambda d: BIT[d.component])]
         return [f for f in frozen if _differs(f, self.env)]
 
     def _nothing(self, found: Diagnosis, outcome: Outcome, reason: str, intent: Intent | None = None) -> Considered:
