@@ -47,7 +47,18 @@ class Proof:
 
 
 def witness(engine: Engine, base: Base, damage: Damage) -> dict[str, Any] | None:
-    """What shows the break; None where some part of it, or the whole, has no effect."""
+    """What shows the break; None where some part of it, or the whole, has no effect.
+
+    None too where the broken package cannot even be started: that would be told as the infrastructure's fault.
+    """
+    try:
+        return _witness(engine, base, damage)
+    except SandboxError:
+        _solvers(engine, base.env, "all")  # raises where it is this machine that fails
+        return None
+
+
+def _witness(engine: Engine, base: Base, damage: Damage) -> dict[str, Any] | None:
     parts = touched(base.env, damage)
     if not parts:
         return None
