@@ -1,22 +1,25 @@
 """The natural suite: each case is what it says, sealed, frozen beside, and the same on every machine.
 
-Five cases are built here, one of each family and one of each component; the whole suite takes minutes of a box.
+Four cases are built here, one of each family and with each component at fault; the whole suite takes minutes.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
-from rover.bench.natural import make as making
 from rover.bench.natural.case import Natural
 from rover.bench.natural.make import cases, make
+from rover.bench.natural.pack import Pack
 from rover.bench.natural.page import page, rows
+from rover.bench.natural.witness import seen
 from rover.bench.suites.manifest import Manifest, read
 from rover.diagnose.kinds import kind
+from rover.rollout.engine import Engine
 from rover.rollout.env import load_env
 from rover.sandbox.protocol import Runtime
 from rover.sandbox.registry import open_runtime
@@ -26,8 +29,8 @@ from rover_store.records import Cases
 from rover_store.sealed import read_for_audit
 from rover_store.store import Store
 
-BUILT = ("access-log", "closing-goal", "two-copies", "price-row", "not-yet-fixed")
-#: what the digest of these cases is, wherever they are made
+BUILT = ("access-log", "closing-goal", "two-copies", "goal-at-start")
+#: described faults
 LINES = 17
 
 
@@ -103,13 +106,11 @@ def test_a_case_has_a_history_that_tells_nothing_and_is_no_admitted_package(suit
         assert store.package(row.package, first.id).tree != store.package(row.package, case.id).tree
 
 
-def test_the_sound_form_is_nowhere_in_the_store(suite: tuple[Path, Manifest], runtime: Runtime) -> None:
-    """A finding that history could merely take back would measure nothing."""
+def test_the_contract_of_a_case_is_the_sealed_one(suite: tuple[Path, Manifest]) -> None:
+    """Faults lie in what was made of the contract: what the task means can be known from the package."""
     folder, manifest = suite
     store = Store.open(folder)
     for row in manifest.cases:
-        if row.kinds == ("price-row",):
-            continue  # its first version has the row that was forgotten, and another fault
         sealed = read_for_audit(store, row.package)[0]
         broken = load_env(store, store.package(row.package, row.commit).tree)
         assert broken.contract.model_dump(mode="json", exclude_none=True) == sealed.contract
@@ -174,21 +175,20 @@ def test_a_folder_in_use_and_an_unknown_case_are_refused(tmp_path: Path, runtime
     assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_a_case_that_is_not_what_it_says_is_an_error(runtime: Runtime) -> None:
+def test_a_case_that_is_not_what_it_says_is_an_error(suite: tuple[Path, Manifest], runtime: Runtime) -> None:
     """A witness that does not show stops the making: no case is taken on trust."""
-    import dataclasses
-
-    from rover.rollout.engine import Engine
-
-    case = next(c for c in cases() if c.key == "exactly")
+    folder, manifest = suite
+    row = next(c for c in manifest.cases if c.kinds == ("two-copies",))
+    store = Store.open(folder)
+    env = load_env(store, store.package(row.package, row.commit).tree)
+    pack = Pack(env.package, env.files, env.resources)
+    case = next(c for c in cases() if c.key == "two-copies")
     boast = dataclasses.replace(case, shows={"start": ("failed", "passed")})
     with Engine(runtime) as engine, pytest.raises(PackageError, match="is failed, not passed"):
-        making.prepared(engine, boast)
+        seen(engine, boast, pack, pack)
 
 
 def test_an_edit_that_finds_nothing_to_edit_is_an_error() -> None:
-    from rover.bench.natural.pack import Pack
-
     pack = Pack("one", {"task/instruction.md": b"Add up `a`.\n", "verifier/checks/main.py": b"def a(ev):\n    pass\n"})
     with pytest.raises(ValueError, match="0 times"):
         pack.request("Add up `b`", "")

@@ -54,5 +54,7 @@ class Natural:
     proposals: Callable[[Pack, Pack], Proposals]
     #: end states that are shown: name -> what is made of the start and of the sound form's end state
     states: Mapping[str, Callable[[Files, Files], Files]] | None = None
+    #: sound packages beside the case, bound to the shared resources as the case has them
+    beside: tuple[Callable[[], Sound], ...] = ()
     #: held-out rules of the author beside those that the builder draws
     held_out: tuple[Mutation, ...] = ()

@@ -18,13 +18,14 @@ from rover_store.records.query import Measure
 CLAIMS = "travel/claims.csv"
 RATES = "travel/rates.csv"
 CITIES = ("Lisbon", "Turin", "Ghent", "Malmo", "Graz")
+FORGOTTEN = "Turin"
 
 
-def _claims() -> bytes:
-    chance = stream("claims")
+def _claims(office: str = "claims", cities: tuple[str, ...] = CITIES) -> bytes:
+    chance = stream(office)
     people = ("Ines", "Jonas", "Kira", "Lars")
     rows: list[list[Cell]] = [
-        [f"R-{350 + i}", chance.choice(people), chance.choice(CITIES), chance.randint(1, 6), day(chance)]
+        [f"R-{350 + i}", chance.choice(people), chance.choice(cities), chance.randint(1, 6), day(chance)]
         for i in range(36)
     ]
     return csv(("claim", "person", "city", "nights", "travelled"), rows)
@@ -35,7 +36,12 @@ def _rates() -> bytes:
     return csv(("city", "rate"), [[city, money(chance, 70, 160)] for city in CITIES])
 
 
-def claims_task(path: str, title: str, rated: bool) -> Sound:
+def _fewer_rates() -> bytes:
+    """The table as it was written anew, one row forgotten."""
+    return with_rows(_rates(), [r for r in rows_of(_rates()) if r["city"] != FORGOTTEN])
+
+
+def claims_task(path: str, title: str, rated: bool, claims: bytes | None = None, rates: bytes | None = None) -> Sound:
     keys = (Column(name="city", type="text", meaning="group"),)
     measures = [Measure(name="claims", fn="count"), Measure(name="total_nights", fn="sum", column="nights")]
     measures += [Measure(name="nightly_rate", fn="max", column="rate")] if rated else []
@@ -44,7 +50,10 @@ def claims_task(path: str, title: str, rated: bool) -> Sound:
     since = Condition("travelled", "ge", "2025-02-01", "from_day", "date")
     what = Summary(Source(path=CLAIMS), joins, (since,), keys, tuple(measures), None, None, target)
     opening = "The travel office wants to get this ready for the accounts."
-    files = [File(CLAIMS, _claims(), "claims"), File(RATES, _rates(), "rates of the cities")]
+    files = [
+        File(CLAIMS, claims or _claims(), "claims"),
+        File(RATES, rates or _rates(), "rates of the cities", shared=rated),
+    ]
     return tasks.summary("travel", title, opening, what, files)
 
 
@@ -110,13 +119,19 @@ OPTIONAL_TOTAL = Natural(
 
 def _rate_history(sound: Pack) -> tuple[Version, ...]:
     first = sound.lone().settled()  # what the verifier was made from
-    fewer = [r for r in rows_of(_rates()) if r["city"] != "Turin"]
-    second = first.workspace({RATES: with_rows(_rates(), fewer)})
+    second = first.shared(RATES, _fewer_rates())
     asked = first.restated(r"(the columns `city`, `claims`, `total_nights`) and `nightly_rate`", r"\g<1> and `rate`")
     return (
         Version("Add the rates to the claims", asked),
         Version("Compute every claim from the table of rates", second),
     )
+
+
+def south_task() -> Sound:
+    """Another office, which claims nothing for the city that was forgotten."""
+    cities = tuple(c for c in CITIES if c != FORGOTTEN)
+    claims = _claims("claims of the south", cities)
+    return claims_task("travel/south.csv", "Claims of the south office", True, claims, _fewer_rates())
 
 
 def _rate_repair(case: Pack, sound: Pack) -> Proposals:
@@ -128,7 +143,7 @@ PRICE_ROW = Natural(
     line=8,
     source="a suite of travel desks in which a tool lost an argument",
     symptom="the claims of one city are missing from every honest table",
-    fault="the table of rates lacks the row of a city that claims are made for (C)",
+    fault="the table of rates, which two offices share, lacks the row of a city that claims are made for (C)",
     repair="the row was added, as it had been",
     outcome="right",
     components=("context",),
@@ -138,6 +153,7 @@ PRICE_ROW = Natural(
     sound=lambda: claims_task("travel/rates_by_city.csv", "Claims and rates by city", rated=True),
     history=_rate_history,
     proposals=_rate_repair,
+    beside=(south_task,),
 )
 
 # --- a goal that holds before anybody starts ----------------------------------------------------------------

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rover.bench.natural.case import Natural, Proposals, Version
+from rover.bench.natural.pack import Pack
 from rover.bench.natural.sound import SEED, built
 from rover.bench.natural.witness import seen
 from rover.bench.suites.manifest import Case, Expected, Manifest, write
@@ -36,7 +37,8 @@ class Ready:
 
     case: Natural
     versions: tuple[Version, ...]
-    audit: SealedAudit
+    siblings: tuple[Pack, ...]
+    audits: tuple[SealedAudit, ...]
     proposals: Proposals
     witness: dict[str, Any]
 
@@ -70,7 +72,7 @@ def make(
             if progress is not None:
                 progress(case.key)
             ready = prepared(engine, case)
-            store.sealed.append(ready.audit.package, ready.audit)
+            store.sealed.append_all({audit.package: audit for audit in ready.audits})
             rows.append(_stored(store, f"{number:04}", ready))
             _freeze(folder / "proposals" / f"{number:04}", ready.proposals)
     with store.write(command="suite") as tx:
@@ -86,7 +88,9 @@ def prepared(engine: Engine, case: Natural) -> Ready:
     versions = case.history(sound)
     broken = versions[-1].pack
     witness = seen(engine, case, sound, broken)
-    return Ready(case, versions, audit, case.proposals(broken, sound), witness)
+    beside = [built(engine, other()) for other in case.beside]
+    audits = (audit, *(a for _, a in beside))
+    return Ready(case, versions, tuple(p for p, _ in beside), audits, case.proposals(broken, sound), witness)
 
 
 def _chosen(only: Sequence[str]) -> list[tuple[int, Natural]]:
@@ -105,9 +109,11 @@ def _stored(store: Store, name: str, ready: Ready) -> Case:
     for age, version in enumerate(ready.versions):
         pack = version.pack
         with store.write(command="suite") as tx:
-            for resource, files in sorted(pack.resources.items()):
-                tx.set_resource(resource, tx.tree(dict(files)))
-            tx.set_package(pack.name, tx.tree(dict(pack.files)))
+            last = age == len(ready.versions) - 1
+            for one in (*(ready.siblings if last else ()), pack):
+                for resource, files in sorted(one.resources.items()):
+                    tx.set_resource(resource, tx.tree(dict(files)))
+                tx.set_package(one.name, tx.tree(dict(one.files)))
             parents = (head,) if head else ()
             head = tx.commit(version.message, parents=parents, branch=branch, time=TIME + DAY * age)
     return _row(name, branch, head, ready)

@@ -8,6 +8,7 @@ recorded builder, and edges to what is there now.
 from __future__ import annotations
 
 import ast
+import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,7 +28,9 @@ from rover_store.records import (
     Provenance,
     Query,
     Reference,
+    Resource,
     Scalar,
+    SourceFile,
     StateFile,
     Table,
     Verifier,
@@ -87,6 +90,22 @@ class Pack:
         new = context.model_copy(update={"files": tuple(listed[p] for p in sorted(listed))})
         moved = {f"context/files/{path}": data for path, data in changes.items()}
         return self.put({**moved, "context/context.json": new.dump()})
+
+    def shared(self, path: str, data: bytes) -> Pack:
+        """With another version of the shared resource that holds this file of the workspace."""
+        name = next((n for n, files in self.resources.items() if f"files/{path}" in files), "")
+        if not name:
+            raise ValueError(f"{self.name}: no resource holds {path}")
+        record = Resource.load(self.resources[name]["resource.json"], "resource.json")
+        of = (SourceFile(path=path, sha256=hashlib.sha256(data).hexdigest()),)
+        files = {f"files/{path}": data, "resource.json": record.model_copy(update={"sources": of}).dump()}
+        context = Context.load(self.files["context/context.json"], "context/context.json")
+        refs = tuple(
+            r.model_copy(update={"tree": tree_of(files)}) if f"{r.kind}/{r.name}" == name else r
+            for r in context.resources
+        )
+        bound = self.put({"context/context.json": context.model_copy(update={"resources": refs}).dump()})
+        return replace(bound, resources={**self.resources, name: files})
 
     # --- harness ---------------------------------------------------------------------------------------------
     def tools(self, *names: str) -> Pack:

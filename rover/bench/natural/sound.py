@@ -48,7 +48,7 @@ class Written:
 
 def built(engine: Engine, sound: Sound, held_out: tuple[Mutation, ...] = ()) -> tuple[Pack, SealedAudit]:
     """The package and its sealed audit. PackageError where the build drops it: a fault of the case's author."""
-    workspace = Workspace(sound.workspace, Profile((), (), ()), {}, license="CC0-1.0")
+    workspace = Workspace(sound.workspace, Profile((), (), ()), sound.shared, license="CC0-1.0")
     written = Written(family(sound.family), sound.draft)
     config = BuildConfig(rewrites=1)
     outcome = attempt(engine, workspace, written, 0, SEED, config=config).outcome  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ of the workspace, and gives a draft like any other: request, contract, checks, c
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from rover.bench.natural.office import stream
@@ -41,6 +41,8 @@ class File:
     role: Literal["input", "starter", "distractor"] = "input"
     #: may be changed on the way, by whoever does the task
     open: bool = False
+    #: a resource that other packages of the workspace are bound to as well
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +52,14 @@ class Sound:
     workspace: str
     family: FamilyName
     draft: Draft
+    #: files that become shared resources
+    shared: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def summary(workspace: str, title: str, opening: str, what: summaries.Summary, files: Iterable[File]) -> Sound:
     """A table joined, kept, grouped and measured into a new file."""
-    listed, own = _listed(files, [what.deliverable.path])
+    every = tuple(files)
+    listed, own = _listed(every, [what.deliverable.path])
     guard = guards.guards(listed, [what.deliverable.path, *_open(listed)])
     contract = summaries.contract(what, guard)
     about = [r.id for r in contract.requirements if isinstance(r.rule, RowsRule | CellsRule)]
@@ -62,7 +67,8 @@ def summary(workspace: str, title: str, opening: str, what: summaries.Summary, f
     checks = summary_checks.source(contract, guard)
     text = _opened(summaries.request(what, stream(f"{title}:words")), opening)
     tools = ("read_table", "write_table", "shell")
-    return Sound(workspace, "summarise", _draft(title, text, contract, listed, own, tools, wanted, checks))
+    draft = _draft(title, text, contract, listed, own, tools, wanted, checks)
+    return Sound(workspace, "summarise", draft, {f.path: f.data for f in every if f.shared})
 
 
 def edit(workspace: str, title: str, opening: str, what: edits.Edit, files: Iterable[File]) -> Sound:
@@ -114,7 +120,7 @@ def _listed(files: Iterable[File], targets: list[str]) -> tuple[tuple[ContextFil
         )
         for f in every
     ]  # fmt: skip
-    return tuple(listed), {f.path: f.data for f in every}
+    return tuple(listed), {f.path: f.data for f in every if not f.shared}
 
 
 def _open(listed: Iterable[ContextFile]) -> list[str]:
