@@ -27,6 +27,10 @@ def beside(path: str, data: bytes) -> Env:
     return package(**{f"context/files/{path}": data})
 
 
+def told() -> str:
+    return "".join(f"{' '.join(map(str, row))}\n" for row in ROWS)
+
+
 SHOWN: list[tuple[ComponentName, Env, str]] = [
     ("context", beside("old/report_final.csv", REPORT), "old/report_final.csv holds the reference's report.csv"),
     ("context", beside("n.txt", b"East 1 310.1\nNorth 2 219.75\nSouth 2 125.75\n"),
@@ -44,6 +48,8 @@ SHOWN: list[tuple[ComponentName, Env, str]] = [
      "the request also says `West`"),
     ("task", package(**{"task/instruction.md": INSTRUCTION.replace("for each region", "for each").encode()}),
      "the request no longer says region"),
+    ("task", package(**{"task/instruction.md": f"{INSTRUCTION}{told()}".encode()}),
+     "the request tells 4 of 4 rows of the answer totals"),
     ("verifier", package(**{"verifier/verifier.json": Verifier(criteria=criteria()[:-1]).dump()}),
      "total is scored by no criterion"),
 ]  # fmt: skip

@@ -58,6 +58,7 @@ def _task(sound: Env, broken: Env) -> Iterator[str]:
         new = next((g for g in broken.contract.givens if g.name == given.name), None)
         if new is None or new.value != given.value:
             yield f"the contract no longer gives {given.name} as {given.value}"
+    yield _answer(sound, "the request", broken.instruction, sound.instruction)
     old, now = _tokens(sound.instruction), _tokens(broken.instruction)
     lost = [t for t in old if now.count(t) < old.count(t)]
     more = [t for t in now if now.count(t) > old.count(t)]

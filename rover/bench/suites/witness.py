@@ -29,6 +29,8 @@ from rover_store.records import Verdict
 
 #: gradings of one state before a check that draws on chance is held to be steady
 AGAIN = 40
+#: how a solver begins that does not understand a request
+UNREAD = "cannot read"
 _CHANCE = re.compile(r"urandom|random|uuid|secrets|\bhash\(|\bid\(")
 _CLOCK = re.compile(r"\btime\.|datetime|\bdate\.today|\.now\(|localtime|st_mtime")
 
@@ -114,10 +116,11 @@ def _part(engine: Engine, base: Base, component: ComponentName, damage: Damage) 
     except PackageError as error:
         return Proof(component, "bytes", error.file, f"the package cannot be read: {error.reason}")
     found = _verifier(engine, base, env) if component == "verifier" else _runs(engine, base, env, component)
-    if found is not None:
+    if found is not None and not found.words.startswith(UNREAD):
         return found
+    # that a solver cannot read a sentence says less than what the sentence says
     words = shown(component, base.env, env)
-    return Proof(component, "bytes", component, words) if words else None
+    return Proof(component, "bytes", component, words) if words else found
 
 
 def _whole(engine: Engine, base: Base, damage: Damage) -> Proof | None:
