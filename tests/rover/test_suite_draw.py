@@ -70,8 +70,8 @@ def test_no_case_comes_twice_and_a_kind_without_hold_goes_elsewhere() -> None:
 
 def test_the_splits_share_no_seed() -> None:
     spec = load("controlled")[0]
-    ours = {base_seed(spec, "development", n) for n in range(50)}
-    theirs = {base_seed(spec, "held-out", n) for n in range(50)}
+    ours = {base_seed("development", n) for n in range(50)}
+    theirs = {base_seed("held-out", n) for n in range(50)}
     assert not ours & theirs
     here, there = (
         {next(seeds(spec, split, 0, n, ("a",), "x")) for n in range(50)} for split in ("development", "held-out")  # type: ignore[arg-type]

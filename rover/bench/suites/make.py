@@ -96,7 +96,7 @@ def make(runtime: Runtime, request: SuiteRequest, workers: int = 1, told: Told =
     _check_out(request)
     keep(request.out / WORK / STARTED, b"")
     work = request.work or request.out / WORK
-    seed = base_seed(request.spec, request.split, request.seed)
+    seed = base_seed(request.split, request.seed)
     with Pool(runtime, workers, told) as pool:
         found, lost = bases(pool, request.spec, places, seed, work / f"bases-{for_bases}")
         drawer = Drawer(request.spec, request.split, request.seed, found, marked, sets(kinds_of(request.spec)))
@@ -248,7 +248,7 @@ def _marks(request: SuiteRequest, places: tuple[Folder, ...]) -> tuple[str, str]
 
     spec = request.spec
     files = [[place.name, place.license, _files(place)] for place in places]
-    seed = base_seed(spec, request.split, request.seed)
+    seed = base_seed(request.split, request.seed)
     base = digest([version("workrover"), files, spec.packages, list(spec.families), seed])[:12]
     kinds = [k.kind for k in kinds_of(spec)]
     return base, digest([base, spec.model_dump(mode="json", by_alias=True), kinds])[:12]

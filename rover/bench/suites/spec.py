@@ -147,7 +147,10 @@ def _license(readme: Path) -> str:
     return found[1].strip() if found else ""
 
 
-def base_seed(spec: Spec, split: Split, seed: int) -> int:
-    """The seed of the base packages: even ones are for development, odd ones held out, so that none is in both."""
-    drawn = int(digest(["suite", spec.name, split, seed])[:10], 16)
+def base_seed(split: Split, seed: int) -> int:
+    """The seed of the base packages: even ones are for development, odd ones held out, so that none is in both.
+
+    Specs with the same workspaces share their packages, and so need not build them twice.
+    """
+    drawn = int(digest(["suite", split, seed])[:10], 16)
     return 2 * drawn + (split == "held-out")
