@@ -44,7 +44,7 @@ def row(
     result = {
         "diagnosis": {
             "verdict": verdict, "findings": findings if verdict == "environment" else [], "blamed": list(blamed),
-            "blame": {c: 0.8 for c in blamed[:1]} if verdict == "environment" else {},
+            "blame": dict.fromkeys(blamed[:1], 0.8) if verdict == "environment" else {},
         },
         "methods": methods, "proposals": [{"component": "task", "source": "rule"}], "selected": mask or None,
         "joint": joint, "rollouts": {"diagnosis": 5, "selection": 8, "confirmation": 5, "all": 18},
