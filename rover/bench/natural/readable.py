@@ -64,9 +64,10 @@ _NOTE = _patch(b"Entries are made on the day itself.\n", "teams/rules.md")
 
 
 def _patch_history(sound: Pack) -> tuple[Version, ...]:
-    old = sound.lone().workspace({"teams/.versions/0007.patch": _NOTE}, "kept by the tool of versions", "distractor")
-    name = sound.contract.deliverables[0].path
-    new = old.workspace({PATCH: _patch(sound.answer, name)}, "kept by the tool of versions", "distractor")
+    solved = _patch(sound.answer, sound.contract.deliverables[0].path)
+    kept = ("kept by the tool of versions", "distractor")
+    old = sound.lone().workspace({"teams/.versions/0007.patch": solved}, *kept)
+    new = old.workspace({"teams/.versions/0007.patch": _NOTE, PATCH: solved}, *kept)
     return (
         Version("Add the hours with their versions", old.settled()),
         Version("Take the folder of versions as it is today", new.settled()),
