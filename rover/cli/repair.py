@@ -35,6 +35,12 @@ def command(
         False, "--interactive", help="Replay every combination, show them, and ask which to take."
     ),
     seeds: int = typer.Option(1, "-k", "--seeds", min=1, max=64, help="Rollouts of each policy for each candidate."),
+    styles: int = typer.Option(
+        1, "--styles", min=1, max=8, help="Proposals of so many styles for each component, tried set by set."
+    ),
+    max_rollouts: int | None = typer.Option(None, "--max-rollouts", min=0, help="Run no more rollouts than this."),
+    max_seconds: float | None = typer.Option(None, "--max-seconds", min=0, help="Stop after so many seconds."),
+    max_tokens: int | None = typer.Option(None, "--max-tokens", min=0, help="Stop after so many tokens of models."),
     workers: int = Workers,
     seed: int = Seed,
     sandbox: str = Sandbox,
@@ -44,7 +50,8 @@ def command(
 
     Diagnoses the package, freezes at most one proposal for each component, and replays every combination of
     them under the same policies and seeds. The choice is confirmed on new seeds and by the sealed audit before
-    the branch moves. An agent's mistake changes nothing. The same command goes on where it was interrupted.
+    the branch moves. An agent's mistake changes nothing. The same command goes on where it was interrupted, or
+    where a bound of --max-rollouts, --max-seconds or --max-tokens ended it undecided.
     `rover explain CASE` says why it chose what it chose. With --review the choice waits on the branch review/CASE
     for `rover promote CASE`. The exit code is 1 where nothing was promoted or left for review.
 
@@ -52,6 +59,7 @@ def command(
     """
     from rover.cli.choose import Question
     from rover.ops.repair import RepairRequest, repair
+    from rover.repair.budget import RepairBudget
     from rover.sandbox.registry import open_runtime
 
     request = RepairRequest(
@@ -66,6 +74,8 @@ def command(
         command=command_line(),
         review=review,
         choose=Question() if interactive else None,
+        styles=styles,
+        budget=RepairBudget(rollouts=max_rollouts, seconds=max_seconds, tokens=max_tokens),
     )
     with progress("repair") as bar:
         report = repair(
@@ -111,6 +121,7 @@ def _json(report: RepairReport) -> dict[str, Any]:
     value["case_commit"] = report.case or None
     value["review"] = report.review or None
     value["rollouts_run"], value["rollouts_reused"] = report.rollouts_run, report.rollouts_reused
+    value["sets"], value["sets_left_out"] = report.sets, report.sets_left_out
     return value
 
 
@@ -125,6 +136,9 @@ def _print(report: RepairReport) -> None:
         say(f"look at it: rover diff HEAD {report.review}")
         say(f"take it: rover promote {found.case}, or drop it with --drop")
     note(f"{report.rollouts_run} rollouts run, {report.rollouts_reused} reused in replay")
+    if report.sets > 1 or report.sets_left_out:
+        left = f", {report.sets_left_out} were left out" if report.sets_left_out else ""
+        note(f"{report.sets} sets of proposals tried{left}")
 
 
 def lattice(found: Repair, *, said: bool = True) -> str:

@@ -19,6 +19,7 @@ from rover.repair.history import view
 from rover.repair.intent import Intent
 from rover.repair.keep import keep
 from rover.repair.proposals.protocol import Draft
+from rover.repair.ready import ready
 from rover.repair.session import CaseRequest, Considered, consider, measure
 from rover.rollout.engine import Engine
 from rover.rollout.env import load_env
@@ -68,6 +69,8 @@ class RepairReport:
     intent: Intent | None = None
     rollouts_run: int = 0
     rollouts_reused: int = 0
+    sets: int = 1  # sets of proposals that were tried: products of styles
+    sets_left_out: int = 0
 
     @property
     def promoted(self) -> bool:
@@ -134,13 +137,24 @@ def _attempt(
         said = record.model_copy(update={"reason": f"would promote {record.reason}"}) if would else record
         return _report(found, said)
     review = ""
+    lattice = found.lattice
+    if record.outcome == "dry_run" and record.selected is not None:
+        if progress is not None:
+            progress("admit")
+        chosen = record.selected
+        built, reason = ready(engine, lattice.built[chosen], found.parent, record.case)
+        if reason:
+            name = fcr.letters(chosen)
+            record = record.model_copy(update={"outcome": "kept", "reason": f"{name} was selected; {reason}"})
+        else:
+            lattice = replace(lattice, built={**lattice.built, chosen: built})
     if record.outcome == "dry_run":
         record = record.model_copy(update={"outcome": "review" if request.review else "promoted"})
         review = f"{REVIEW}{record.case}" if request.review else ""
     stored, kept = keep(
         store,
         found.parent,
-        found.lattice,
+        lattice,
         found.proposals,
         record,
         branch=branch if record.outcome == "promoted" else None,
@@ -151,7 +165,9 @@ def _attempt(
 
 
 def _report(found: Considered, record: Repair, case: str = "", review: str = "") -> RepairReport:
-    return RepairReport(record, case, review, found.intent, found.rollouts_run, found.rollouts_reused)
+    return RepairReport(
+        record, case, review, found.intent, found.rollouts_run, found.rollouts_reused, found.sets, found.sets_left_out
+    )
 
 
 def _chosen(store: Store, found: Considered, choose: Choose) -> Repair:
