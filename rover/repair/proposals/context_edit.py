@@ -26,7 +26,6 @@ class ContextEdit:
         self.record: Context = view.env.context
         self.resources: dict[str, Files] = {}
         self.done: list[str] = []
-        self.writes: list[str] = []
 
     # --- what it holds -----------------------------------------------------------------------------------
     @property
@@ -69,7 +68,7 @@ class ContextEdit:
                 self._unbind(ref)
         listed = tuple(f for f in self.record.files if f.path != path)
         self.record = self.record.model_copy(update={"files": listed})
-        self._did(f"take out {path}, {why}", path)
+        self.done.append(f"take out {path}, {why}")
 
     def rename(self, old: str, new: str) -> None:
         """Give a file the name that the contract has for it."""
@@ -99,7 +98,7 @@ class ContextEdit:
             for f in self.record.files if not (known and f.path == old)
         )  # fmt: skip
         self.record = self.record.model_copy(update={"files": tuple(files)})
-        self._did(f"call {old} {new} again, as the contract does", new)
+        self.done.append(f"call {old} {new} again, as the contract does")
 
     def put(self, path: str, data: bytes, what: str) -> None:
         """Other bytes for a file that is there."""
@@ -112,7 +111,7 @@ class ContextEdit:
             ref = self.holder(path)
             assert ref is not None
             self._change(ref, {_mounted(ref, self.content(ref))[path]: data})
-        self._did(what, path)
+        self.done.append(what)
 
     def allow(self, path: str) -> None:
         """Mark a file that the task edits as editable."""
@@ -123,7 +122,7 @@ class ContextEdit:
             files = (*files, ContextFile(path=path, access="editable"))
         if files != self.record.files:
             self.record = self.record.model_copy(update={"files": files})
-            self._did(f"mark {path} as editable", path)
+            self.done.append(f"mark {path} as editable")
 
     def bind(self, name: str, tree: str, why: str) -> bool:
         """Bind a version of a resource. Whether that could be done."""
@@ -136,7 +135,7 @@ class ContextEdit:
         kind, _, short = name.partition("/")
         ref = old or ResourceRef.model_validate({"kind": kind, "name": short, "tree": tree})
         self._replace(old, ref.model_copy(update={"tree": tree}), content)
-        self._did(why, name)
+        self.done.append(why)
         return True
 
     # --- resources ---------------------------------------------------------------------------------------
@@ -179,10 +178,6 @@ class ContextEdit:
             return None
 
     # --- outcome -----------------------------------------------------------------------------------------
-    def _did(self, what: str, where: str) -> None:
-        self.done.append(what)
-        self.writes.append(f"path:{where}")
-
     def draft(self, source: str = "rule") -> Draft | None:
         if not self.done:
             return None
@@ -192,7 +187,6 @@ class ContextEdit:
             resources=self.resources,
             source=source,  # type: ignore[arg-type]
             rationale="; ".join(dict.fromkeys(self.done)),
-            writes=tuple(dict.fromkeys(self.writes)),
         )
 
 

@@ -19,14 +19,17 @@ CHECKS = frozenset(
     {
         "lax_verifier", "strict_verifier", "flaky_verifier", "renamed_deliverable", "unscored_requirement",
         "extra_demand", "missing_anchor", "verifier_crash", "impossible_checks", "verifier_readable", "leaked_answer",
-        "goal_at_start", "weak_pass_mark", "wrong_given", "contradiction", "wrong_unit", "wrong_anchor",
+        "goal_at_start", "weak_pass_mark", "wrong_given", "contradiction", "wrong_anchor",
         "misnamed_input", "protected_target", "leftover_output",
     }
 )  # fmt: skip
 #: what the verifier derived is not what its queries and its builder give now
 DERIVED = frozenset(
-    {"wrong_anchor", "stale_anchor", "changed_data", "missing_anchor", "unsound_reference", "failed_write"}
-)
+    {
+        "wrong_anchor", "stale_anchor", "changed_data", "missing_anchor", "unsound_reference", "failed_write",
+        "conflicting_copies", "wrong_unit",
+    }
+)  # fmt: skip
 #: probes that see that something is wrong, and not all of what
 _SYMPTOMS = frozenset({"start", "attackers", "reference", "replay", "independent"})
 _WHOLE = frozenset({"flaky_verifier", "verifier_crash", "impossible_checks"})
