@@ -67,7 +67,8 @@ def _png(picture: Chart, path: Path) -> Path:
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context({"font.size": 9}):
-        figure = Figure(figsize=(7.2, 5.4), layout="constrained")
+        figure = Figure(figsize=(7.2, 5.4))
+        figure.subplots_adjust(left=0.09, right=0.97, top=0.88, bottom=0.09, hspace=0.3)
         plots = figure.subplots(len(picture.panels), 1, sharex=True, squeeze=False)[:, 0]
         for axes, panel in zip(plots, picture.panels, strict=True):
             for series, (line, radius) in zip(panel.series, SIZES, strict=False):
