@@ -19,7 +19,7 @@ class Hasty:
     written_for: frozenset[str] = frozenset()
 
     def propose(self, view: PackageView, diagnosis: Diagnosis) -> Draft | None:
-        findings = suspected("verifier", diagnosis) or [f for f in diagnosis.findings if f.status == "confirmed"]
+        findings = suspected("verifier", diagnosis)
         return loosened(view, list(findings)) if findings else None
 
 
