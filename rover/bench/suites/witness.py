@@ -19,6 +19,7 @@ from rover.bench.suites.seen import shown
 from rover.construct.families.registry import family
 from rover.construct.reference import solver
 from rover.diagnose.inject.protocol import Damage
+from rover.repair.oracle import ContractUnanswerable, Oracle
 from rover.repair.trial import requirement_scores, verifier_accepts
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env, env_from_files, reference_state
@@ -137,7 +138,26 @@ def _runs(engine: Engine, base: Base, env: Env, component: str) -> Proof | None:
         verdict = _graded(engine, env, dict(env.start), "")
         if verdict.outcome == "passed":
             return Proof(component, "start", env.start_tree, "the untouched workspace passes")
+    if found is None and env.contract != base.env.contract:
+        return _contract(engine, base, env, component)
     return found
+
+
+def _contract(engine: Engine, base: Base, env: Env, component: str) -> Proof | None:
+    """Another contract shows by a state of the battery that it judges otherwise than the truth."""
+    try:
+        opinions = Oracle(engine, env.contract, env.start).judge([s.state for s in base.battery.samples])
+    except ContractUnanswerable as error:
+        return Proof(component, "bytes", "contract", _line(str(error)))
+    for sample, opinion in zip(base.battery.samples, opinions, strict=True):
+        for requirement, ok in sample.truth.items():
+            said = opinion.satisfied.get(requirement)
+            if said is not None and said != ok:
+                words = f"{requirement} is {'satisfied' if ok else 'broken'}, and the contract says otherwise"
+                return Proof(component, "state", sample.id, words)
+        if opinion.accepts != sample.right:
+            return Proof(component, "state", sample.id, "the contract judges the whole otherwise")
+    return None
 
 
 def _solvers(engine: Engine, env: Env, component: str) -> Proof | None:
