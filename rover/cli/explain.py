@@ -88,6 +88,9 @@ def _print_combination(found: Combination, *, whole: bool) -> None:
     for gate, evidence in zip(candidate.gates, found.evidence, strict=True):
         if whole:
             _text(f"{gate.gate} {'holds' if gate.passed else 'fails'}{': ' if gate.reason else ''}{gate.reason}", pad)
+        for line in gate.details or () if whole or not gate.passed else ():
+            if whole or not line.startswith("kept"):
+                _text(f"- {line}", pad + 2)
         if whole or not gate.passed:
             _evidence(evidence, pad + 2 if whole else pad, None if whole else _SHOWN)
     for command_ in found.commands if whole or found.failed or found.why.startswith("chosen") else ():

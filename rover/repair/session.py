@@ -240,7 +240,9 @@ class _Session:
 
     def _intent(self) -> Intent:
         admitted = last_admitted(envs(self.store, self.env.package, self.request.commit))
-        return admitted or by_vote(self.env, *opinions(self.engine, self.env))
+        if admitted is not None:
+            return admitted
+        return by_vote(self.env, *opinions(self.engine, self.env), broken=broken(self.engine, self.env))
 
     def _products(self, found: Diagnosis, seen: PackageView) -> Products:
         """Sets of drafts, at most one for each component in a set: the caller's, or else the proposers'."""
@@ -303,6 +305,16 @@ def opinions(engine: Engine, env: Env) -> tuple[Opinion | None, Opinion | None]:
     if reference is None:
         return None, start
     return oracle.judge([state_of(env.start, reference, env.reference.final_message)])[0], start
+
+
+def broken(engine: Engine, env: Env) -> frozenset[str]:
+    """Requirements that the package's own criteria find broken in its reference; none where there is no reference."""
+    try:
+        state = reference_state(env)
+    except PackageError:
+        return frozenset()
+    verdict = engine.grade_state(env, state, env.reference.final_message)
+    return frozenset(s.requirement for s in verdict.scores if s.status == "scored" and s.score < 1)
 
 
 def _differs(proposal: Frozen, env: Env) -> bool:

@@ -16,21 +16,25 @@ from rover.diagnose.demands import givens_used, states
 from rover.repair.intent import Intent, criticals
 from rover.repair.oracle import Opinion
 from rover.rollout.env import Env
-from rover_store.records import Contract, Deliverable, Requirement
+from rover_store.records import Contract, Criterion, Deliverable, Requirement
 
 _GUARD = re.compile(
     r"\b(?:other|else|only|unchanged|untouched|protected|as (?:it|they) (?:is|are)|do not|don't|must not|never"
     r"|leave|keep|without)\b",
     re.IGNORECASE,
 )
+_WORDS = ("column", "field", "label")
 _FILE = re.compile(r"(?<![\w/.-])[\w][\w./-]*\.(?:csv|tsv|xlsx|jsonl|json|md|txt)(?!\w)")
 
 
-def by_vote(env: Env, reference: Opinion | None, start: Opinion | None) -> Intent:
+def by_vote(
+    env: Env, reference: Opinion | None, start: Opinion | None, broken: frozenset[str] = frozenset()
+) -> Intent:
     """The reading with strictly most votes.
 
     `reference` and `start`: what the oracle holds of the reference state and of the start state under the
-    contract; None where the package has no reference or the contract cannot be evaluated.
+    contract; None where the package has no reference or the contract cannot be evaluated. `broken`: requirements
+    that criteria of the package find broken in its reference, for demands that the contract does not hold.
     """
     contract, undecided, notes = _paths(env)
     kept: list[Requirement] = []
@@ -42,6 +46,11 @@ def by_vote(env: Env, reference: Opinion | None, start: Opinion | None) -> Inten
             notes.append(f"{requirement.id} is outvoted and not demanded")
         else:
             kept.append(requirement)
+    for name, balance in _beside(env, broken):
+        if balance < 0:
+            notes.append(f"{name} is scored, and neither request nor contract demands it")
+        else:  # what it means exactly, no part of the package but the check says
+            undecided.append(f"{name}, which the criteria score and the contract does not hold")
     frozen = contract.model_copy(update={"requirements": tuple(kept)})
     return Intent(
         frozen,
@@ -66,13 +75,42 @@ def _balance(env: Env, requirement: Requirement, reference: Opinion | None, star
     return votes
 
 
+def _beside(env: Env, broken: frozenset[str]) -> Iterator[tuple[str, int]]:
+    """Demands that criteria score and the contract does not hold, each with votes for it less votes against it.
+
+    The criteria are for it and the contract's silence is against it. The request is for it where it names what
+    the criteria read and nothing else does; a reference that breaks it is against it, one that does not fits both.
+    """
+    known = {r.id for r in env.contract.requirements}
+    extra: dict[str, list[Criterion]] = {}
+    for criterion in env.verifier.criteria:
+        if criterion.requirement not in known and (criterion.weight > 0 or criterion.critical):
+            extra.setdefault(criterion.requirement, []).append(criterion)
+    for name, criteria in extra.items():
+        asked = 1 if _names_what_they_read(env, criteria) else -1
+        yield name, 1 - 1 + asked - (1 if name in broken else 0)
+
+
+def _names_what_they_read(env: Env, criteria: list[Criterion]) -> bool:
+    """Whether the request names every file and expected column that these criteria read beyond the contract."""
+    anchors = {a.id: a.value.columns for a in env.anchors.anchors}
+    contract = env.contract
+    ours = {PurePosixPath(d.path).name for d in contract.deliverables} | {PurePosixPath(p).name for p in env.start}
+    ours |= {c.name for d in contract.deliverables for c in d.columns}
+    ours |= {str(getattr(r.rule, n)) for r in contract.requirements for n in _WORDS if hasattr(r.rule, n)}
+    read = {PurePosixPath(p).name for c in criteria for p in c.paths}
+    read |= {column for c in criteria for name in c.anchors for column in anchors.get(name, ())}
+    own = read - ours
+    return bool(own) and all(_says(env.instruction, word) for word in own)
+
+
 def _stated(env: Env, requirement: Requirement) -> bool:
     """Whether the request, with the files it cites, asks for this."""
     text = "\n".join([env.instruction, *_cited(env)])
     rule = requirement.rule
     if rule.kind in ("protected", "no_extra", "rest"):
         return _GUARD.search(text) is not None
-    words = [getattr(rule, name) for name in ("column", "field", "label") if hasattr(rule, name)]
+    words = [getattr(rule, name) for name in _WORDS if hasattr(rule, name)]
     words += [PurePosixPath(p).name for p in getattr(rule, "paths", ())]
     used = givens_used(Contract(requirements=(requirement,)))
     if any(not states(text, g.value) for g in env.contract.givens if g.name in used):

@@ -76,7 +76,10 @@ class GateResult(Part):
     gate: Literal["resolved", "intent", "boundary", "verifier", "siblings", "rebuild", "confirm", "audit"]
     passed: bool
     reason: str = ""
-    evidence: tuple[str, ...] = ()
+    evidence: Annotated[tuple[str, ...], Field(description="rollout ids, component and blob ids, case:ID")] = ()
+    details: Annotated[
+        tuple[str, ...] | None, Field(description="of the gate intent: every demand, and whether it is kept")
+    ] = None
 
 
 class Candidate(Record):

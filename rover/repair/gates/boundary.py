@@ -14,46 +14,70 @@ from rover.diagnose.registry import probes
 from rover.repair.trial import Trial
 from rover.rollout.env import Env
 from rover_store.errors import SandboxError
+from rover_store.ids import blob_id
 from rover_store.records import GateResult
 from rover_store.records.contract import ProtectedRule
 
-#: probes whose confirmed findings are a leak or a contradiction between C, T and V
-ASKED = ("inputs", "givens", "deliverables", "coverage", "contradictions", "anchors", "leaks")
+#: probes beside those that only read records: they look for an answer in view, or for values that part
+ASKED = frozenset({"anchors", "leaks", "spelling", "unit", "copies", "half_done"})
+#: probes of records that look for no leak and no contradiction
+ELSEWHERE = frozenset({"edges", "tools"})
 #: a shorter piece of a reference is found by chance
 LEAST = 40
+
+#: what is wrong, and the ids that show it
+Problem = tuple[str, tuple[str, ...]]
 
 
 def boundary_kept(trial: Trial) -> GateResult:
     """Static checks first; the probes that derive answers follow where those are silent."""
-    problems = [*contradictions(trial.env), *reference_text(trial.env)]
+    env = trial.env
+    problems: list[Problem] = [(line, (env.context_id, env.task_id, env.verifier_id)) for line in contradictions(env)]
+    problems += in_view(env)
     if not problems:
         problems = list(_probed(trial))
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        return GateResult(gate="boundary", passed=False, reason=problems[0] + more)
+        evidence = tuple(dict.fromkeys(e for _, ids in problems for e in ids))[:8]
+        return GateResult(gate="boundary", passed=False, reason=problems[0][0] + more, evidence=evidence)
     return GateResult(gate="boundary", passed=True, reason="no answer in view; C, T and V agree")
 
 
-def _probed(trial: Trial) -> Iterator[str]:
+def _probed(trial: Trial) -> Iterator[Problem]:
     for probe in probes():
-        if probe.name in ASKED:
-            try:
-                found = probe.run(trial.probing)
-            except SandboxError as error:
-                yield f"{probe.name}: {error.message}"
-                continue
-            yield from (f.message for f in found if f.status == "confirmed")
+        if probe.name in ELSEWHERE or not (probe.cost == 0 or probe.name in ASKED):
+            continue
+        try:
+            found = probe.run(trial.probing)
+        except SandboxError as error:
+            yield f"{probe.name}: {error.message}", ()
+            continue
+        yield from ((f.message, f.evidence) for f in found if f.status == "confirmed")
 
 
-def reference_text(env: Env) -> Iterator[str]:
-    """Files of the workspace that hold a whole reference file, whatever their line ends and blanks."""
-    start = {path: _normal(data) for path, data in env.start.items()}
+def in_view(env: Env) -> Iterator[Problem]:
+    """Files of the workspace, and the request, that hold what only the verifier may know: a file of the reference,
+    its final message, a check, the anchors. Line ends and blanks do not hide it."""
+    seen = {path: (_normal(data), blob_id(data)) for path, data in env.start.items()}
+    seen["the request"] = (_normal(env.instruction.encode()), env.task_id)
+    for what, hidden in _hidden(env):
+        body = _normal(hidden)
+        if len(body) < LEAST:
+            continue
+        for where, (text, shown) in seen.items():
+            if body in text:
+                yield f"{where} holds {what}", (where, shown, blob_id(hidden))
+
+
+def _hidden(env: Env) -> Iterator[tuple[str, bytes]]:
     for path, data in env.verifier_files.items():
         target = path.removeprefix("reference/files/")
-        body = _normal(data)
-        if target == path or len(body) < LEAST or target in env.start:
-            continue
-        yield from (f"{where} holds the reference's {target}" for where, text in start.items() if body in text)
+        if target != path and target not in env.start:
+            yield f"the reference's {target}", data
+        elif path.startswith("checks/") or path in ("anchors.json", "verifier.json"):
+            yield f"the verifier's {path}", data
+    if env.reference.final_message:
+        yield "the reference's final message", env.reference.final_message.encode()
 
 
 def contradictions(env: Env) -> Iterator[str]:
