@@ -37,11 +37,10 @@ def command(
 ) -> None:
     """Run, diagnose, repair, re-admit, and again: packages that keep themselves working.
 
-    Each generation is a branch, evolve/1 and so on, that begins where the one before ended: one commit for each
-    repair, and one that admits the repaired packages again. Your own branch is not moved, unless --promote says so;
-    `rover promote evolve/2` does it later. It stops where no trigger is left, where a generation changed nothing,
-    where a bound is reached (asked before each package) or after so many generations. The same command goes on
-    where it was interrupted. Read on with `rover help evolve`.
+    Each generation is a branch, evolve/1 and so on, that begins where the one before ended, with one commit for each
+    repair. Your own branch is not moved, unless --promote says so; `rover promote evolve/2` does it later. It stops
+    where no trigger is left, where a generation changed nothing, where a bound is reached (asked before each package)
+    or after so many generations. The same command goes on where it was interrupted. Read on with `rover help evolve`.
 
     Example: rover evolve 'my-*' --generations 2
     """
@@ -121,7 +120,7 @@ def _json(report: EvolveReport) -> dict[str, Any]:
         "rollouts_run": run.rollouts_run,
         "tokens": run.tokens,
         "unfit": run.unfit,
-        "generations": [g.measures() for g in run.generations],
+        "generations": [{**g.measures(), "srr_so_far": run.srr_so_far(g.number)} for g in run.generations],
     }
 
 
@@ -139,7 +138,10 @@ def _print(report: EvolveReport) -> None:
         name, why = next(iter(run.unfit.items()))
         more = f" and {len(run.unfit) - 1} more" if len(run.unfit) > 1 else ""
         note(f"not run: {name}{more}: {why}")
-    say(f"\nstopped: {run.stopped}")
+    so_far = run.srr_so_far(len(run.generations))
+    if so_far is not None:
+        say(f"\nSRR so far {_rate(so_far)}: of all that were triggered, resolved and not triggered again")
+    say(f"\nstopped: {run.stopped}" if so_far is None else f"stopped: {run.stopped}")
     last = next((g for g in reversed(run.generations) if g.head), None)
     if report.promoted:
         say(f"{run.branch} is at {report.promoted[:12]}")

@@ -12,7 +12,7 @@ from rover.cli.output import Json, print_json, width
 from rover_store.errors import UsageError
 
 TOPICS = (
-    "package", "store", "revisions", "care", "diff", "merge", "sql", "fcr", "suites", "natural", "policies",
+    "package", "store", "revisions", "care", "diff", "merge", "sql", "fcr", "evolve", "suites", "natural", "policies",
     "sandbox", "library", "releases", "glossary",
 )  # fmt: skip
 

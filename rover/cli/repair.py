@@ -58,6 +58,10 @@ def command(
     Example: rover repair my-task --fcr --exhaustive
     """
     from rover.cli.choose import Question
+    from rover_store.errors import UsageError
+
+    if review and dry_run:
+        raise UsageError("--review and --dry-run exclude each other")
     from rover.ops.repair import RepairRequest, repair
     from rover.repair.budget import RepairBudget
     from rover.sandbox.registry import open_runtime

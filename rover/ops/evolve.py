@@ -1,8 +1,9 @@
 """Evolution: run, diagnose, repair, re-admit, and again, until there is nothing left to repair.
 
-Each generation has a branch, evolve/N, that begins where the one before ended, with one commit for each repair and one
-for the re-admissions. The user's own branch moves at no time, but at the end where that was asked for. What was run
-is kept as evidence, what was decided in the journal of the run: the same call goes on where it was interrupted.
+Each generation has a branch, evolve/N, that begins where the one before ended, with one commit for each repair; it
+holds the record of the admission test that the repaired package passed anew. The user's own branch moves at no time,
+but at the end where that was asked for. What was run is kept as evidence, what was decided in the journal of the run:
+the same call goes on where it was interrupted.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from rover.ops.generations import Generation, Journal, Run, Score, Treated
 from rover.ops.promote import EVOLVE, promote
-from rover.ops.readmit import readmit
 from rover.ops.repair import RepairRequest, repair_with
 from rover.ops.run import RunRequest, policy_of, run
 from rover.repair.fcr import letters
+from rover.repair.history import siblings
+from rover.repair.intent import is_admitted
 from rover.rollout.engine import Engine
 from rover.rollout.env import load_env
 from rover_store.cases import case_json
@@ -35,8 +37,8 @@ if TYPE_CHECKING:
 Tell = Callable[[int, str, int, int], None]
 #: outcomes that say something of a task; errors of sandbox and verifier leave the count
 _COUNTED = ("passed", "failed", "policy_error")
-#: verdicts that say the same again where nothing of a package changed
-_SETTLED = ("sound", "agent")
+#: verdicts that another look may change though nothing of the package did
+_OPEN = ("infrastructure", "unreadable")
 
 
 @dataclass(frozen=True)
@@ -186,7 +188,6 @@ class _Evolution:
         self.journal.write(self.state)
         spent = self._treat(now)
         if not spent:
-            self._admit(now)
             tip = self.store.branches()[now.branch]
             now.after = dict(now.before) if tip == now.base else self._run(now, tip)
             now.head = tip
@@ -248,13 +249,28 @@ class _Evolution:
         return ""
 
     def _carried(self, now: Generation, entry: PackageEntry) -> Treated | None:
-        """What the last generation found, where nothing that it looked at has changed."""
+        """What the last generation found, where nothing that it looked at has changed.
+
+        A defect that could not be repaired is looked at again once a package changed that shares a resource: its
+        repair may be proposed here too.
+        """
         if now.number == 1:
             return None
-        before = self.state.generations[now.number - 2].treated.get(entry.name)
-        if before is None or before.verdict not in _SETTLED or before.tree != self._seen(entry.name, _ref(now)):
+        last = self.state.generations[now.number - 2]
+        before = last.treated.get(entry.name)
+        if before is None or before.repaired or before.verdict in _OPEN:
+            return None
+        if before.tree != self._seen(entry.name, _ref(now)):
+            return None
+        if before.triggered and set(last.changed) & self._beside(entry, now):
             return None
         return replace(before, carried=True)
+
+    def _beside(self, entry: PackageEntry, now: Generation) -> set[str]:
+        """Packages that share a resource with this one."""
+        env = load_env(self.store, entry.tree)
+        found = siblings(self.store, entry.name, env.resources, _ref(now))
+        return {name for names in found.values() for name in names}
 
     def _landed(self, now: Generation, name: str) -> Treated | None:
         """A repair that was committed before an interrupt, and not yet written down."""
@@ -266,7 +282,7 @@ class _Evolution:
             if case in cases:
                 record = Repair.load(case_json(self.store, case, cases[case]), f"case {case}")
                 if record.package == name and record.promoted == commit.id:
-                    return treated(self._seen(name, record.parent), record, case)
+                    return self._admitted(now, treated(self._seen(name, record.parent), record, case))
         return None
 
     def _seen(self, name: str, rev: str) -> str:
@@ -292,7 +308,14 @@ class _Evolution:
             return Treated(name, seen, "unreadable", "kept", error.message)
         now.rollouts_run += report.rollouts_run
         now.rollouts_reused += report.rollouts_reused
-        return treated(seen, report.repair, report.case)
+        return self._admitted(now, treated(seen, report.repair, report.case))
+
+    def _admitted(self, now: Generation, done: Treated) -> Treated:
+        """The row with whether the repaired package passed the admission test; None where it has none."""
+        if not done.repaired:
+            return done
+        env = load_env(self.store, self.store.package(done.package, _ref(now)).tree)
+        return replace(done, admitted=True if is_admitted(env) else None)
 
     def _spent(self) -> str:
         """Which budget is used; empty where none is."""
@@ -302,26 +325,6 @@ class _Evolution:
         if tokens is not None and self.state.tokens >= tokens:
             return f"the budget is used: {self.state.tokens} tokens, {tokens} are allowed"
         return ""
-
-    # --- re-admit ----------------------------------------------------------------------------------------
-    def _admit(self, now: Generation) -> None:
-        """Repaired packages take the admission test again; those that pass are stamped, in one commit."""
-        names = sorted(n for n, t in now.treated.items() if t.repaired)
-        if not names or now.admission:
-            return
-        with Engine(self.runtime, self.store.evidence, self.workers) as engine:
-            done = readmit(
-                self.store, engine, now.branch, names, self.request.seed, command=self.request.command,
-                tell=lambda name, at: self.tell(now.number, f"admit {name}", at, len(names)),
-            )  # fmt: skip
-            now.rollouts_run += engine.ran
-            now.rollouts_reused += engine.reused
-        for name, why in done.refused.items():
-            said = f"{now.treated[name].reason}; not admitted again: {why}"
-            now.treated[name] = replace(now.treated[name], admitted=False, reason=said)
-        for name in done.admitted:
-            now.treated[name] = replace(now.treated[name], admitted=True)
-        now.admission = done.commit
 
 
 def _ref(now: Generation) -> str:

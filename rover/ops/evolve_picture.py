@@ -34,6 +34,7 @@ def chart(run: Run) -> Chart:
     rates = (
         Series("task success", tuple(success), "#2b6cb0", "o"),
         Series("SRR", tuple((g.number, _percent(g.srr)) for g in made), "#c05621", "s"),
+        Series("SRR so far", tuple((g.number, _percent(run.srr_so_far(g.number))) for g in made), "#d69e2e", "o"),
         Series("audit pass", tuple((g.number, _percent(g.audit_pass)) for g in made), "#2f855a", "^"),
     )
     counts = (

@@ -35,8 +35,9 @@ class Score:
 class Treated:
     """What became of one package in one generation. `tree`: as it was examined.
 
-    `audited`: True where a sealed audit held, False where it vetoed, None where none was asked. `admitted`: of a
-    repaired package, whether the admission test was passed again; None where it has no family to hold one.
+    `audited`: True where a sealed audit held, False where it vetoed, None where none was asked. `admitted`: whether a
+    repaired package passed the admission test again; None where it has no family to hold one. One that fails it is
+    not repaired.
     `carried`: nothing of it had changed since the generation before, so it was not looked at again.
     """
 
@@ -64,8 +65,8 @@ class Treated:
 
     @property
     def resolved(self) -> bool:
-        """Repaired, held by the sealed audit, and not refused by the admission test."""
-        return self.repaired and self.audited is True and self.admitted is not False
+        """Repaired, and held by the sealed audit."""
+        return self.repaired and self.audited is True
 
 
 @dataclass(slots=True)
@@ -83,7 +84,6 @@ class Generation:
     before: dict[str, Score] = field(default_factory=dict)
     after: dict[str, Score] = field(default_factory=dict)
     treated: dict[str, Treated] = field(default_factory=dict)
-    admission: str = ""  # commit that stamped the repaired packages
     rollouts_run: int = 0
     rollouts_reused: int = 0
     tokens: int = 0
@@ -172,6 +172,13 @@ class Run:
         """Where the last whole generation ended."""
         whole = [g.head for g in self.generations if g.head]
         return whole[-1] if whole else self.start
+
+    def srr_so_far(self, number: int) -> float | None:
+        """Of all packages that were triggered up to a generation, those resolved and not triggered again."""
+        state: dict[str, bool] = {}
+        for generation in self.generations[:number]:
+            state.update({n: t.resolved for n, t in generation.treated.items() if t.triggered})
+        return sum(state.values()) / len(state) if state else None
 
     @property
     def rollouts_run(self) -> int:

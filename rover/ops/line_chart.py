@@ -46,7 +46,7 @@ class Chart:
 
 WIDTH, HEIGHT = 720, 200
 #: width of a line and radius of its marks, so that lines on one another are all seen
-SIZES = ((5.0, 7.0), (3.0, 5.0), (1.5, 3.0))
+SIZES = ((6.0, 8.0), (4.0, 6.0), (2.5, 4.5), (1.2, 3.0))
 _LEFT, _RIGHT, _TOP, _GAP, _BOTTOM = 56, 20, 44, 46, 40
 _INK, _GRID = "#1a202c", "#e2e8f0"
 

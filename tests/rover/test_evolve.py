@@ -208,7 +208,7 @@ def sample() -> Run:
         "a": mended,
         "b": replace(mended, package="b", audited=False, outcome="kept", changed=("b/task",)),
         "c": replace(mended, package="c", outcome="abstained", audited=None),
-        "d": replace(mended, package="d", admitted=False),
+        "d": replace(mended, package="d", audited=None),
     }
     return Run("run", "main", "c0", [first], "no trigger is left")
 
@@ -217,10 +217,14 @@ def test_measures() -> None:
     first = sample().generations[0]
     assert (first.triggered, first.repaired, first.resolved) == (3, 2, 1)
     assert first.srr == pytest.approx(1 / 3)
-    assert first.audit_pass == pytest.approx(2 / 3)
+    assert first.audit_pass == pytest.approx(1 / 2)
     assert (first.success_before, first.success) == (0.5, 0.5)
     assert first.changed == ("a", "b")
     assert first.measures()["treated"][0]["resolved"] is True
+    run = sample()
+    later = replace(first.treated["b"], package="b", audited=True, outcome="promoted")
+    run.generations.append(Generation(2, "evolve/2", "c1", "c2", treated={"b": later}))
+    assert [run.srr_so_far(n) for n in (0, 1, 2)] == [None, pytest.approx(1 / 3), pytest.approx(2 / 3)]
 
 
 def test_the_journal_keeps_a_run_and_refuses_what_is_none(broken: tuple[Path, str], tmp_path: Path) -> None:
