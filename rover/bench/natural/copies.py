@@ -52,8 +52,8 @@ def _copies_history(sound: Pack) -> tuple[Version, ...]:
         return sound.lone().restated(r"(more than|up to) 0\.5\b", rf"\g<1> {amount}")
 
     return (
-        Version("Import the card check from the joint list", says("50").settled()),
-        Version("Import it again", says("5").settled()),
+        Version("Import the card check from the joint list", says("20").settled()),
+        Version("Import it again", says("3").settled()),
     )
 
 
