@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,16 +21,20 @@ from rover.bench import fcr, fcr_page
 from rover.bench.fcr_case import Job
 from rover.bench.fcr_explain import explained, in_short
 from rover.bench.fcr_pool import Pool, Results
+from rover.bench.suites.bases import Base
+from rover.bench.suites.manifest import Case
+from rover.bench.suites.open import open_suite
+from rover.rollout.env import below
 from rover.sandbox.protocol import Runtime
 from rover_store.errors import PackageError, UsageError
 
-SLIP = ("solver+perturb_number", "solver:alternative+drop_row")
+#: a decoy, a pair that nothing but both edits repairs, and a verifier that reads another file than all else names
 CASES = [
-    Wanted(runs=SLIP),
-    Wanted("leaked_answer+missing_given", seed=1),
-    Wanted(base=1, runs=SLIP[:1]),
-    Wanted("tool_removed", base=1),
+    Wanted(runs=("solver+perturb_number", "solver:alternative+drop_row")),
+    Wanted("missing_given+tool_removed"),
+    Wanted("renamed_deliverable"),
 ]
+FILE = re.compile(r"[\w./-]+\.(?:csv|tsv|xlsx|jsonl|json|md)\b")
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +47,24 @@ def box() -> Iterator[Runtime]:
 @pytest.fixture(scope="module")
 def place(box: Runtime, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bench")
-    small_suite(box, folder / "suite", bases(box, folder / "shop", 2), CASES)
+    base = bases(box, folder / "shop", 1)
+    manifest = small_suite(box, folder / "suite", base, CASES)
+    _propose(folder / "suite", manifest.cases[2], base[0])
     return folder
+
+
+def _propose(suite: Path, case: Case, base: Base) -> None:
+    """Two frozen proposals that undo each other: the verifier as it was, and a request bent to the odd verifier."""
+    broken = open_suite(suite).env(case)
+    (old,) = (d.path for d in base.env.contract.deliverables)
+    rules = "verifier/verifier.json"
+    (new,) = set(FILE.findall(broken.files[rules].decode())) - set(FILE.findall(base.env.files[rules].decode()))
+    for component in ("task", "verifier"):
+        for path, data in below(base.env.files, f"{component}/").items():
+            target = suite / "proposals" / case.id / component / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            bent = path == "instruction.md"
+            target.write_bytes(data.replace(old.encode(), new.encode()) if bent else data)
 
 
 def request(place: Path, **more: object) -> fcr.BenchRequest:
@@ -84,18 +105,34 @@ def test_a_killed_bench_goes_on_without_running_a_finished_case_again(
     assert (again.ran, again.rows) == (0, report.rows)
 
 
-def test_defects_are_repaired_and_sound_packages_left_alone(report: fcr.BenchReport) -> None:
+def test_defects_are_repaired_and_the_sound_package_left_alone(report: fcr.BenchReport) -> None:
     assert not report.errors
-    by_id = {r["facts"]["id"]: r["result"] for r in report.rows}
-    for decoy in ("0001", "0003"):
-        assert by_id[decoy]["diagnosis"]["verdict"] == "agent"
-        assert not any(m["changed"] for m in by_id[decoy]["methods"].values())
-    for defect in ("0002", "0004"):
-        assert by_id[defect]["methods"]["fcr"]["safe"]
-    pair = by_id["0002"]
-    assert (pair["selected"], pair["joint"]) == (3, True)
-    assert not pair["methods"]["local-only"]["safe"]  # the pair needs both
+    decoy, pair, renamed = (r["result"] for r in report.rows)
+    assert decoy["diagnosis"]["verdict"] == "agent"
+    assert not any(m["changed"] for m in decoy["methods"].values())
+    assert pair["methods"]["fcr"]["safe"]
+    assert renamed["methods"]["fcr"]["safe"]
     assert pair["rollouts"]["all"] >= pair["methods"]["fcr"]["rollouts"]
+
+
+def test_a_pair_that_greedy_and_local_only_get_wrong_and_apply_all_right(report: fcr.BenchReport) -> None:
+    pair = report.rows[1]["result"]
+    assert (pair["selected"], pair["joint"]) == (6, True)
+    methods = pair["methods"]
+    assert methods["apply-all"]["safe"]
+    assert not methods["greedy"]["safe"]  # neither edit alone makes it better
+    assert not methods["local-only"]["safe"]
+    assert not methods["no-op"]["changed"]
+
+
+def test_proposals_that_undo_each_other_which_apply_all_gets_wrong(place: Path) -> None:
+    """Each fits the request to the verifier or the verifier to the request; both together only swap the names."""
+    asked = request(place, given=True)
+    (row,) = fcr.bench(fcr.open_suite(asked), asked).rows
+    methods = row["result"]["methods"]
+    assert [p["source"] for p in row["result"]["proposals"]] == ["hand", "hand"]
+    assert (methods["fcr"]["mask"], methods["fcr"]["safe"]) == (8, True)
+    assert (methods["apply-all"]["mask"], methods["apply-all"]["safe"]) == (10, False)
 
 
 def test_the_report_is_json_a_page_and_words(report: fcr.BenchReport, place: Path) -> None:
@@ -105,9 +142,9 @@ def test_the_report_is_json_a_page_and_words(report: fcr.BenchReport, place: Pat
     assert value["summary"]["methods"]["fcr"]["false_repair"]["value"] == 0
     page = fcr_page.html(value)
     assert page == fcr_page.html(value)
-    assert "tool_removed" in page
+    assert "missing_given+tool_removed" in page
     story = "\n".join(explained(report.rows[1]))
-    for part in ("Broken on purpose", "Diagnosis: environment", "Proposed for", "CT", "Apply-all applies", "Greedy"):
+    for part in ("Broken on purpose", "Diagnosis: environment", "Proposed for", "TH", "Apply-all applies", "Greedy"):
         assert part in story
     assert "sound package" in "\n".join(explained(report.rows[0]))
     assert next(in_short(report.rows[0])).startswith("case 0001")
@@ -129,16 +166,16 @@ def test_a_worker_is_told_nothing_of_what_was_done(place: Path) -> None:
     asked = request(place)
     for job in fcr.jobs(fcr.open_suite(asked), asked):
         text = json.dumps(asdict(job))
-        assert not any(word in text for word in ("leaked", "removed", "decoy", "defect", "missing"))
+        assert not any(word in text for word in ("renamed", "removed", "decoy", "defect", "missing"))
         assert job.without == ()
 
 
 def test_leaving_out_names_injected_and_expected_kinds_of_defects_alone(place: Path) -> None:
     asked = request(place, leave_out=True)
     made = {job.case: job.without for job in fcr.jobs(fcr.open_suite(asked), asked)}
-    assert set(made) == {"0002", "0004"}
-    assert {"leaked_answer", "missing_given"} <= set(made["0002"])
-    assert "tool_removed" in made["0004"]
+    assert set(made) == {"0002", "0003"}
+    assert {"tool_removed", "missing_given"} <= set(made["0002"])
+    assert "renamed_deliverable" in made["0003"]
 
 
 def test_results_are_known_by_case_settings_and_code(tmp_path: Path) -> None:
@@ -176,9 +213,10 @@ def test_a_case_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
 def test_bad_requests_are_refused(place: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="development, held-out"):
         fcr.open_suite(request(place, split="both"))
+    asked = request(place, given=True, limit=2)  # nothing is frozen beside these
+    found = fcr.open_suite(asked)
     with pytest.raises(UsageError, match="no case"):
-        asked = request(place, given=True)
-        fcr.bench(fcr.open_suite(asked), asked)
+        fcr.bench(found, asked)
     copy = tmp_path / "suite"
     copy.mkdir()
     text = (place / "suite/manifest.json").read_text().replace('"decoy"', '"defect"', 1)
