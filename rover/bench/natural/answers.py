@@ -264,6 +264,8 @@ PICTURE = Natural(
 
 _SHEETS = """    import openpyxl
 
+    if not ev.end(PATH).is_file():
+        return 0.0, "there is no workbook"
     book = openpyxl.load_workbook(ev.end(PATH))
     heads = {sheet.title: list(sheet.values)[0] for sheet in book.worksheets}
     named = [c for c in ('kind', 'articles', 'mean_price') if c not in heads.get(SHEET, ())]
@@ -301,7 +303,7 @@ EMPTY_SHEET = Natural(
     line=14,
     source="a suite of spreadsheets with checks in plain Python",
     symptom="a right workbook with an empty second sheet ends the grading; the count of runs is one short",
-    fault="the verifier reads the first row of a sheet that has none (V)",
+    fault="the verifier reads the first row of every sheet, and crashes on a sheet or workbook that has none (V)",
     repair="the exception was caught and counted as nought, and later the two were told apart again",
     outcome="undone",
     components=("verifier",),
