@@ -46,7 +46,7 @@ class Board(Protocol):
     proposed: Sequence[int]
 
     def conflict(self, mask: int) -> str | None:
-        """Why the combination cannot be applied, or None."""
+        """The dependency conflict for which the combination cannot be applied, or None."""
         ...
 
     def standing(self, mask: int) -> Standing:
@@ -143,12 +143,11 @@ class Lattices:
         self._known: dict[int, Standing] = {}
 
     def conflict(self, mask: int) -> str | None:
+        """A verifier that cannot be made again is no conflict: it stays as it is, and the edits are applied."""
         lattice = self.considered.lattice
         if lattice is None:
             return self.considered.record.reason
-        if mask in lattice.built:
-            return lattice.built[mask].failure or None
-        return lattice.conflicts.get(mask, "nobody proposed it")
+        return None if mask in lattice.built else lattice.conflicts.get(mask, "nobody proposed it")
 
     def standing(self, mask: int) -> Standing:
         if mask not in self._known:
