@@ -9,7 +9,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,9 @@ FACTORS = (
 )  # fmt: skip
 #: as far as values that were written with fewer digits may be off
 NEAR = 4e-3
+ROUGHLY = 0.08
+#: share of rows that must come out with the factor, and at most may without it
+_HIGH, _LOW = 0.7, 0.3
 _PLAIN = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?")
 _NUMBER_FORMS = (
@@ -56,23 +59,29 @@ def spellings(payload: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def undone(payload: dict[str, Any]) -> dict[str, Any] | None:
-    """The column and factor with which every anchor is what its query gives, if there is one.
+    """The column and factor with which nearly every anchor is what its query gives, if there is one.
 
     payload: columns [{path, sheet, column}], queries, givens, anchors {id: rows}. Works on csv copies of the tables.
+    A column that was written in a larger unit lost digits, so that rows at the edge of a condition may change sides.
     """
     tables: dict[tuple[str, str | None], list[list[str]]] = {}
     for one in payload["columns"]:
         key = (one["path"], one.get("sheet"))
         tables.setdefault(key, rows(Path(one["path"]), one.get("sheet")))
+    best: tuple[float, dict[str, Any]] = (0.0, {})
     for one in payload["columns"]:
         table = tables[(one["path"], one.get("sheet"))]
         if not table or one["column"] not in table[0]:
             continue
         at = table[0].index(one["column"])
-        for factor in FACTORS:
-            if _agrees(payload, one, table, at, factor):
-                return {**one, "factor": factor}
-    return None
+        as_it_is = _share(payload, one, table, at, 1.0)
+        for factor in FACTORS if as_it_is <= _LOW else ():
+            share = _share(payload, one, table, at, factor)
+            if share > best[0]:
+                best = (share, {**one, "factor": factor})
+            if share == 1.0:
+                return best[1]
+    return best[1] if best[0] >= _HIGH else None
 
 
 def copies(payload: dict[str, Any]) -> list[dict[str, Any]]:
@@ -144,20 +153,22 @@ def _cells(table: list[list[str]], column: str) -> list[str]:
     return [c for row in table[1:] if at < len(row) and (c := row[at].strip()).lower() not in _EMPTY]
 
 
-def _agrees(payload: dict[str, Any], one: dict[str, Any], table: list[list[str]], at: int, factor: float) -> bool:
-    """Whether all anchors are as expected once the column is divided by the factor."""
+def _share(payload: dict[str, Any], one: dict[str, Any], table: list[list[str]], at: int, factor: float) -> float:
+    """Share of the anchors' rows that come out near enough once the column is divided by the factor."""
     place = Path("undone.csv")
     with place.open("w", newline="") as out:
         write = csv.writer(out)
         write.writerow(table[0])
         for row in table[1:]:
             cells = list(row)
-            if at < len(cells) and _PLAIN.fullmatch(cells[at]):
+            if factor != 1.0 and at < len(cells) and _PLAIN.fullmatch(cells[at]):
                 cells[at] = f"{float(cells[at]) / factor:.10g}"
             write.writerow(cells)
     queries = _pointed(payload["queries"], one["path"], one.get("sheet"), str(place))
     found = derive({"queries": queries, "givens": payload["givens"], "engine": "duckdb", "root": "."})
-    return all("error" not in t and _near(t["rows"], payload["anchors"][name]) for name, t in found.items())
+    wanted = [(name, row) for name, anchor in payload["anchors"].items() for row in anchor]
+    held = [any(_near(mine, row) for mine in found[name].get("rows", ())) for name, row in wanted]
+    return sum(held) / len(held) if held else 0.0
 
 
 def _pointed(value: Any, path: str, sheet: str | None, to: str) -> Any:
@@ -171,18 +182,17 @@ def _pointed(value: Any, path: str, sheet: str | None, to: str) -> Any:
     return {k: _pointed(v, path, sheet, to) for k, v in value.items()}
 
 
-def _near(found: Sequence[Sequence[Any]], wanted: Sequence[Sequence[Any]]) -> bool:
-    if len(found) != len(wanted):
-        return False
-    order: Callable[[Sequence[Any]], list[str]] = lambda row: [str(v) for v in row if not _number(v)]  # noqa: E731
-    for mine, its in zip(sorted(found, key=order), sorted(wanted, key=order), strict=True):
-        for a, b in zip(mine, its, strict=True):
-            if _number(a) and _number(b):
-                if abs(a - b) > NEAR * max(1e-9, abs(b)) + 1e-6:
-                    return False
-            elif a != b:
+def _near(mine: Sequence[Any], wanted: Sequence[Any]) -> bool:
+    """The same row: one cell exactly (its key), the numbers as far as lost digits leave them."""
+    exact = any(a == b for a, b in zip(mine, wanted, strict=False))
+    slack = ROUGHLY if exact else NEAR
+    for a, b in zip(mine, wanted, strict=False):
+        if _number(a) and _number(b):
+            if abs(a - b) > max(slack * abs(b), 2.0 if exact and isinstance(b, int) else 1e-6):
                 return False
-    return True
+        elif a != b:
+            return False
+    return len(mine) == len(wanted)
 
 
 def _number(value: Any) -> bool:

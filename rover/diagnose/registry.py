@@ -8,7 +8,7 @@ from importlib import import_module
 
 from rover.diagnose.protocol import Probe, ProbeContext
 from rover.harness.loop import Stopped
-from rover_store.errors import NotFound, PackageError, RoverError, SandboxError
+from rover_store.errors import NotFound, PackageError, RoverError, SandboxError, StoreError
 from rover_store.records import Finding
 
 #: module below rover.diagnose.probes -> classes in it
@@ -100,7 +100,7 @@ def asked(probe: Probe, ctx: ProbeContext, *, forgiving: bool = False) -> tuple[
     """
     try:
         return probe.run(ctx), ""
-    except PackageError as error:
+    except (PackageError, StoreError) as error:  # a workspace that no tree can hold, a record that is none
         return (), error.message
     except SandboxError as error:
         if forgiving:

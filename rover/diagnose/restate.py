@@ -27,7 +27,7 @@ _COMPARED = r"(?:(?:no )?(?:more|less|greater) than|at (?:least|most)|up to|exce
 _END = r"(?=\s+(?:and|or)\s+`|\s+(?:apart|are|in|into)\b|[,;:]\s|\.(?:\s|$)|\n|$|[,;:]$)"
 _HOLE = r"(?P<hole>\s+[^\n]*?|)"
 #: what holds a value is no hole, nor is what goes on as another condition: `is` in "is not", "is at most"
-_VALUE = re.compile(r'"[^"]*"|`[^`]*`|(?<![\w.])[-+]?\d[\d.,-]*')
+_VALUE = re.compile(r'"[^"]*"|`[^`]*`|(?<![\w.])[-+]?\d[\d.,/-]*')
 _OTHER = re.compile(
     r"\s+(?:not|equal to|empty|found|on or|at (?:least|most)|no (?:more|less|later|earlier)|before|after|above|below"
     r"|(?:more|less|greater|later|earlier) than)\b"

@@ -18,11 +18,11 @@ _RUN = "import json,sys;from rover.verify.inside import grade;print(json.dumps(g
 
 
 def grade_shaken(payload: dict[str, Any]) -> list[dict[str, Any]]:
-    """What `rover.verify.inside:grade` gives; `shake` says what is moved: order or hash."""
+    """What `rover.verify.inside:grade` gives; `shake` says what is moved: order (or order-back) or hash."""
     shake = payload.pop("shake")
     if shake == "hash":
         return _in_another_process(payload)
-    _turn_listings()
+    _turn_listings(back=shake == "order-back")
     return grade(payload)
 
 
@@ -34,15 +34,16 @@ def _in_another_process(payload: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _turn_listings() -> None:
+def _turn_listings(*, back: bool) -> None:
+    """Folders are listed by name, or by name backwards."""
     plain, scan = os.listdir, os.scandir
 
     class Turned:
-        """The entries of a folder, last name first."""
+        """The entries of a folder in a fixed order."""
 
         def __init__(self, path: Any) -> None:
             with scan(path) as entries:
-                self._entries = iter(sorted(entries, key=lambda e: os.fsdecode(e.name), reverse=True))
+                self._entries = iter(sorted(entries, key=lambda e: os.fsdecode(e.name), reverse=back))
 
         def __iter__(self) -> Any:
             return self._entries
@@ -59,5 +60,5 @@ def _turn_listings() -> None:
         def close(self) -> None:
             self._entries = iter(())
 
-    os.listdir = lambda path=".": sorted(plain(path), reverse=True)  # type: ignore[assignment]
+    os.listdir = lambda path=".": sorted(plain(path), reverse=back)  # type: ignore[assignment]
     os.scandir = lambda path=".": Turned(path)  # type: ignore[assignment]

@@ -20,6 +20,8 @@ _DATA = frozenset({"changed_data", "wrong_unit", "conflicting_copies", "leftover
 _GONE = frozenset({"missing_input", "misnamed_input"})
 _EXPECTED = frozenset({"wrong_anchor", "stale_anchor", "missing_anchor"})
 _CHECKS = frozenset({"extra_demand", "verifier_crash", "flaky_verifier", "impossible_checks", "protected_target"})
+#: causes whose checks may fall over what they find
+_CRASHING = frozenset({"missing_anchor", "verifier_crash", "wrong_anchor", "misnamed_input", "impossible_checks"})
 #: causes that keep a solver from a result which the verifier accepts
 BLOCKING = _REQUEST | _HARNESS | _DATA | _GONE | _EXPECTED | _CHECKS | {"protected_target"}
 #: causes that make the verifier judge by something else than the contract on the present files says
@@ -42,7 +44,8 @@ SYMPTOMS = frozenset(
 #: symptoms that are causes of others where nothing explains them
 _FIRST = frozenset(
     {
-        ("agreement", "unsound_reference"), ("reading", "missing_given"), ("reading", "wrong_given"),
+        ("agreement", "unsound_reference"), ("agreement", "strict_verifier"), ("agreement", "lax_verifier"),
+        ("possible", "impossible_checks"), ("reading", "missing_given"), ("reading", "wrong_given"),
         ("reading", "ambiguous_request"), ("agreement", "leaked_answer"), ("attackers", "leaked_answer"),
         ("reference", "verifier_crash"), ("start", "verifier_crash"), ("attackers", "verifier_crash"),
         ("recorded", "verifier_crash"), ("cases", "verifier_crash"),
@@ -58,7 +61,7 @@ EXACTER: dict[str, frozenset[str]] = {
     "leftover_output": frozenset({"leaked_answer", "changed_data", "stale_anchor"}),
     "goal_at_start": frozenset({"leftover_output", "leaked_answer", "changed_data", "stale_anchor"}),
     "verifier_readable": frozenset({"leaked_answer"}),
-    "protected_target": frozenset({"impossible_checks", "contradiction"}),
+    "protected_target": frozenset({"impossible_checks"}),
     "weak_pass_mark": frozenset(),
 }
 
@@ -91,10 +94,12 @@ def explained(findings: Iterable[Finding], env: Env | None = None) -> tuple[Find
 def explains(cause: Finding, symptom: Finding) -> bool:
     """Whether a cause of this kind can have such a symptom at all; `reach` says of which requirements."""
     kind, probe = cause.kind, symptom.probe
+    if cause.probe == "agreement" and kind == symptom.kind:  # it saw the same states, and more
+        return kind in ("strict_verifier", "lax_verifier") and probe != "agreement"
     if probe == "reading":
         return _at(cause) == "task"
     if symptom.kind == "verifier_crash":
-        return kind in ("missing_anchor", "verifier_crash") or (kind in _GONE | _DATA and probe != "start")
+        return kind in _CRASHING or (kind in _GONE | _DATA and probe != "start")
     if symptom.kind in ("unsolvable", "failed_write"):
         return kind in BLOCKING - _EXPECTED - _CHECKS or (kind == "protected_target" and _at(cause) != "verifier")
     if symptom.kind == "leaked_answer":
@@ -164,6 +169,8 @@ def _left(symptom: Finding, reasons: list[Finding], env: Env | None) -> Finding 
     """The symptom with what is left of it; None where all of it is explained."""
     if not reasons:
         return symptom
+    if symptom.kind == "verifier_crash":
+        return None
     needs = list(map(str, symptom.details.get("requirements", [])))
     needs = needs or ([symptom.requirement] if symptom.requirement else [])
     reached: set[str] = set()

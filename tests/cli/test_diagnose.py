@@ -58,7 +58,7 @@ def test_broken_and_diagnosed(store: Path, sandbox: str, capsys: pytest.CaptureF
     assert run(["undo"]) == 0
     capsys.readouterr()
     assert run(["diagnose", "pk", "--explain", "--sandbox", sandbox]) == 0
-    assert capsys.readouterr().out.startswith("pk: sound\n")
+    assert capsys.readouterr().out.startswith("pk: sound")
 
 
 @pytest.mark.parametrize("argv", ["diagnose nobody", "inject nobody lax_verifier", "inject pk gremlins", "inject pk"])

@@ -40,7 +40,7 @@ class Repeated:
     written_for = frozenset({"flaky_verifier"})
     cost = 1
     #: a check that flips a coin goes unseen once in 2 ** repeats times
-    repeats = 8
+    repeats = 10
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
         env, engine = ctx.env, ctx.engine
@@ -48,10 +48,12 @@ class Repeated:
         first = engine.grade_state(env, state, message)
         if first.outcome == "infra_error":
             return ()
-        times = 1 if pure(env) else self.repeats
-        again = [engine.grade_state(env, state, message, fresh=True) for _ in range(times)]
-        moved = _moved(_marks(first.scores), [_marks(v.scores) for v in again if v.outcome != "infra_error"])
-        return (fickle(self.name, env, "chance", moved),) if moved else ()
+        for _ in range(1 if pure(env) else self.repeats):
+            again = engine.grade_state(env, state, message, fresh=True)
+            moved = _moved(_marks(first.scores), [_marks(again.scores)] if again.outcome != "infra_error" else [])
+            if moved:
+                return (fickle(self.name, env, "chance", moved),)
+        return ()
 
 
 class Shaken:
@@ -71,13 +73,13 @@ class Shaken:
             found = _shaken(ctx.engine, env, Graded(env.start, state, message), shake)
             moved = _moved(_marks(first.scores), [found])
             if moved:
-                return (fickle(self.name, env, shake, moved),)
+                return (fickle(self.name, env, shake.partition("-")[0], moved),)
         return ()
 
     def _ways(self, env: Env) -> list[str]:
         sources = [d for p, d in env.verifier_files.items() if p.startswith("checks/")]
         hashed = any(_HASHED.search(s) for s in sources)
-        return [*([] if pure(env) else ["clock", "order"]), *(["hash"] if hashed else [])]
+        return [*([] if pure(env) else ["clock", "order", "order-back"]), *(["hash"] if hashed else [])]
 
 
 def pure(env: Env) -> bool:

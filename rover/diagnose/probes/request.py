@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rover.diagnose.demands import columns_of, sources_named, states, states_given
+from rover.diagnose.demands import columns_of, parts, sources_named, states, states_given
 from rover.diagnose.probes.static import known_file, named_files
 from rover.diagnose.protocol import ProbeContext
 from rover.diagnose.restate import instead, whole
@@ -15,12 +15,16 @@ from rover_store.records import Finding, GivenValue, Scalar
 from rover_store.records.contract import OrderRule
 
 #: what one unit is in another one, as far as a request would use it
-_FACTORS = (10.0, 100.0, 1000.0, 12.0, 60.0, 24.0, 7.0)
+_FACTORS = (100.0, 1000.0, 12.0, 60.0, 24.0, 7.0)
 #: a name that a request says is to be called or used
 _TOLD = re.compile(r"(?:\b[Tt]ool|\b[Cc]all|\b[Ww]ith|\b[Uu]sing|\b[Uu]se)\s+`([a-z]+(?:_[a-z]+)+)`")
 _VALUES = re.compile(r'"([^"\n]+)"|(?<![\w.`-])(\d{4}-\d\d-\d\d|\d+(?:\.\d+)?)(?![\w`-]|\.\d)(?!\s*decimals?\b)')
 _DOWN = re.compile(r"\b(?:largest|highest|latest|newest) first\b|\bdescending\b", re.IGNORECASE)
 _UP = re.compile(r"\b(?:smallest|lowest|earliest|oldest) first\b|\bascending\b", re.IGNORECASE)
+_UNITS = (
+    r"thousands?|hundreds?|dozens?|hundredths|thousandths|per ?cent|%|mm|cm|m|km|inch(?:es)?|ft|feet|miles?|mg|g|kg|oz"
+    r"|lb|pounds?|cents?|minutes?|hours?|days?|weeks?|months?"
+)
 _DAY = re.compile(r"(\d{1,4})[-./ ](\d{1,2})[-./ ](\d{1,4})")
 _EVIDENCE = ("task/instruction.md", "task/contract.json")
 
@@ -39,11 +43,14 @@ class WrongGivens:
             if given.stated_in != "instruction" or states_given(env.instruction, env.contract, given):
                 continue
             for said in instead(env.instruction, env.contract, given)[:1]:
-                out.append(self._finding(given, said))
+                out.append(self._finding(given, said, env.instruction))
         return tuple(out)
 
-    def _finding(self, given: GivenValue, said: str) -> Finding:
+    def _finding(self, given: GivenValue, said: str, request: str) -> Finding:
         other = in_another_unit(given.value, said)
+        unit = re.search(rf"(?<![\w.]){re.escape(said)}\s?({_UNITS})(?!\w)", request)
+        if unit is not None and isinstance(given.value, int | float):
+            other, said = f"the unit is {unit[1]}", unit.group()
         text = f"the request says {said} where the contract says {given.value}"
         if other:
             text += f": {other}"
@@ -170,12 +177,14 @@ class NamedTools:
 def strangers_beside(env: Env, given: GivenValue) -> list[str]:
     """Values that a sentence states for a given's column, or for what it means, and that the contract knows nowhere."""
     known: list[Scalar] = [g.value for g in env.contract.givens]
+    values = list(known)
+    known += [t for part in parts(env.contract) if (t := getattr(part, "tolerance", None))]
     columns = columns_of(env.contract, given.name)
     subjects = [f"`{c}`" for c in columns] or ([given.meaning] if given.meaning else [])
     labels = {str(v).lower() for v in sources_named(env.contract)}
     out = []
     for sentence in _sentences(env.instruction):
-        if not any(s in sentence for s in subjects) or any(states(sentence, v) for v in known):
+        if not any(s in sentence for s in subjects) or any(states(sentence, v) for v in values):
             continue
         for quoted, number in _VALUES.findall(sentence):
             value = quoted or number
@@ -204,6 +213,8 @@ def in_another_unit(value: Scalar, said: str) -> str:
             other = float(said.replace(",", ""))
         except ValueError:
             return ""
+        if isinstance(value, int) and 1800 <= value <= 2100 and other == value % 100:
+            return "the same year without its century"
         for factor in _FACTORS:
             for scaled, how in ((value * factor, f"times {factor:g}"), (value / factor, f"divided by {factor:g}")):
                 if other and abs(scaled - other) <= 1e-9 * max(1.0, abs(other)):
@@ -239,6 +250,6 @@ def _day_parts(text: str) -> tuple[int, ...]:
         numbers = tuple(int(g) for g in compact.groups()) if compact else ()
     else:
         numbers = tuple(int(g) for g in found.groups())
-    if len(numbers) != 3 or sum(n >= 1000 for n in numbers) != 1:
+    if len(numbers) != 3 or sum(n >= 1000 for n in numbers) > 1 or min(numbers) > 12:
         return ()
-    return tuple(sorted(numbers)) if max(n for n in numbers if n < 1000) <= 31 else ()
+    return tuple(sorted(n % 100 for n in numbers))

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
+from rover.diagnose.demands import asked
 from rover.diagnose.judged import Judged
 from rover.diagnose.oracle.contract import ContractUnanswerable
 from rover.diagnose.probes.static import named_files
@@ -171,10 +172,13 @@ def _excluding(env: Env, found: Sequence[Judged], right: Sequence[Judged]) -> li
     """A criterion that no right work meets and some wrong work does, with one that only the right work meets."""
     never = unmet(env, right)
     by_id = {c.id: c for c in env.verifier.criteria}
+    valued = {a.requirement.id for a in asked(env.contract)}
     for name in never:
         twins = [c.id for c in env.verifier.criteria if c.requirement == by_id[name].requirement and c.id not in never]
         if twins:
             return [name, twins[0]]
+        if by_id[name].requirement in valued:
+            continue  # it wants another value, which is strict or wrong, and may well be written
         for state in found:
             marks = {s.criterion: s.score for s in state.verdict.scores}
             if state.opinion.accepts or marks.get(name, 0.0) < 1:
@@ -207,8 +211,8 @@ def _function(env: Env, criterion: Criterion) -> ast.AST:
         tree = ast.parse(env.verifier_files.get(file, b""))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ast.Module(body=[], type_ignores=[])
-    found = (n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == name)
-    return next(found, ast.Module(body=[], type_ignores=[]))
+    found = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == name]
+    return found[-1] if found else ast.Module(body=[], type_ignores=[])  # the last one counts
 
 
 def _plain(node: ast.expr) -> Any:
