@@ -179,6 +179,7 @@ class _Case:
         }
         if pick.mask:
             worth = self._worth(found, pick.mask)
+            out["touched"] = _touched(found, pick.mask)
             out["safe"] = worth.safe
             out |= {gate: getattr(worth, gate) for gate in GATES}
             out["gates"] = [g.model_dump(mode="json") for g in (*worth.gates, *worth.confirmation)]
@@ -250,6 +251,13 @@ class _Case:
             return work()
         finally:
             self.spent[name] = self.spent.get(name, 0.0) + time.monotonic() - began
+
+
+def _touched(found: Considered, mask: int) -> int:
+    """The components of the package that are other ones afterwards, edited or made again, as a mask."""
+    built = found.lattice.built.get(mask) if found.lattice else None
+    changed = built.expansion.changed if built else frozenset()
+    return sum(bit for c, bit in BIT.items() if f"{found.env.package}/{c}" in changed)
 
 
 def diagnosed(found: Diagnosis) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def method_bars(s: dict[str, Any]) -> list[Bar]:
 
 def kind_bars(s: dict[str, Any]) -> list[Bar]:
     """Kinds that can be repaired, the hardest first."""
-    found = [(name, k) for name, k in s["kinds"].items() if k["label"] == "defect"]
+    found = [(name, k) for name, k in s["kinds"].items() if k["repairable"] and not name.startswith("(")]
     found.sort(key=lambda pair: (pair[1]["srr"]["value"] or 0.0, pair[0]))
     return [
         Bar(name, 100 * (k["srr"]["value"] or 0.0), note=f"{k['fcr']} of {k['n']}", strong=True) for name, k in found

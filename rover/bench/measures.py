@@ -32,7 +32,8 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
         "verdicts": verdicts(rows),
         "methods": {m: method(rows, m) for m in methods},
         "paired": {m: versus(rows, m) for m in methods if m != "fcr"},
-        "kinds": by_kind(rows, methods),
+        "kinds": (kinds := by_kind(rows, methods)),
+        "mean_over_kinds": over_kinds(kinds),
         "joint": joint(rows),
         "diagnosis": diagnosis(rows),
         "sources": by_source(rows),
@@ -70,6 +71,12 @@ def changed(row: Row, name: str) -> bool:
     return bool(said(row, name).get("changed"))
 
 
+def covers(row: Row, name: str) -> bool:
+    """Whether all that some right repair edits was edited or made again. Gates do not ask this: they cannot know."""
+    touched = int(said(row, name).get("touched", 0))
+    return any(right & touched == right for right in row["facts"]["right"])
+
+
 def share(rows: Sequence[Row], holds: Callable[[Row], bool]) -> Estimate:
     return mean([float(holds(r)) for r in rows], spaces(rows))
 
@@ -84,6 +91,7 @@ def method(rows: Sequence[Row], name: str) -> dict[str, Any]:
         "intent_change": share(defects, lambda r: changed(r, name) and not said(r, name).get("intent", True)),
         "regression": share(defects, lambda r: changed(r, name) and not said(r, name).get("siblings", True)),
         "unsafe_change": share(defects, lambda r: changed(r, name) and not safe(r, name)),
+        "srr_covered": share(defects, lambda r: safe(r, name) and covers(r, name)),
         "right_mask": share(defects, lambda r: said(r, name).get("mask", 0) in r["facts"]["right"]),
         "false_repair": share(apart(rows, "decoy"), lambda r: changed(r, name)),
         "unfixable_changed": share(apart(rows, "unfixable"), lambda r: changed(r, name)),
@@ -118,26 +126,39 @@ def verdicts(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
 
 
 def by_kind(rows: Sequence[Row], methods: Sequence[str]) -> dict[str, Any]:
-    """Per injected kind (pairs and triples joined by +): how often safely repaired, blamed rightly, found."""
+    """Per injected kind, alone and together with others; then single, pair, triple; decoys and the unfixable."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
-        name = "+".join(row["facts"]["kinds"]) or row["facts"]["label"]
-        groups.setdefault(name, []).append(row)
-    out = {}
-    for name, mine in sorted(groups.items()):
-        label = mine[0]["facts"]["label"]
-        out[name] = {
-            "label": label,
-            "n": len(mine),
-            **{m: sum(safe(r, m) for r in mine) for m in methods},
-            "changed": sum(changed(r, "fcr") for r in mine),
-            "unsafe": sum(changed(r, "fcr") and not safe(r, "fcr") for r in mine),
-            "srr": share(mine, lambda r: safe(r, "fcr")).to_json(),
-            "diagnosed": sum(_verdict(r) == "environment" for r in mine),
-            "blamed": sum(blamed_rightly(r) for r in mine),
-            "kind_found": sum(kind_named(r) for r in mine),
-        }
-    return out
+        kinds = row["facts"]["kinds"]
+        size = _SIZES.get(len(kinds), "(more kinds)")
+        for name in {*kinds, size if row["facts"]["label"] == "defect" else f"({row['facts']['label']})"}:
+            groups.setdefault(name, []).append(row)
+    return {name: _kind(mine, methods) for name, mine in sorted(groups.items())}
+
+
+_SIZES = {1: "(one kind)", 2: "(two kinds)", 3: "(three kinds)"}
+
+
+def _kind(mine: Sequence[Row], methods: Sequence[str]) -> dict[str, Any]:
+    alone = [r for r in mine if len(r["facts"]["kinds"]) == 1]
+    return {
+        "repairable": any(r["facts"]["label"] == "defect" for r in mine),
+        "n": len(mine),
+        "alone": {"n": len(alone), "fcr": sum(safe(r, "fcr") for r in alone)},
+        **{m: sum(safe(r, m) for r in mine) for m in methods},
+        "changed": sum(changed(r, "fcr") for r in mine),
+        "unsafe": sum(changed(r, "fcr") and not safe(r, "fcr") for r in mine),
+        "srr": share(mine, lambda r: safe(r, "fcr")).to_json(),
+        "diagnosed": sum(_verdict(r) == "environment" for r in mine),
+        "blamed": sum(blamed_rightly(r) for r in mine),
+        "kind_found": sum(kind_named(r) for r in mine),
+    }
+
+
+def over_kinds(kinds: dict[str, Any]) -> float | None:
+    """The mean over kinds of the SRR of FCR on the cases that have a kind: each kind counts once."""
+    found = [k["srr"]["value"] for name, k in kinds.items() if k["repairable"] and not name.startswith("(")]
+    return sum(found) / len(found) if found else None
 
 
 # --- joint edits -----------------------------------------------------------------------------------------

@@ -160,16 +160,20 @@ def _times(found: dict[str, Any]) -> str:
 
 def _methods(s: dict[str, Any]) -> str:
     rows = []
+    decoys = s["cases"].get("decoy", 0)
     for name, m in s["methods"].items():
-        wrong = [percent({**m[k], "low": None}) for k in ("intent_change", "regression", "unsafe_change")]
-        rows.append((name, percent(m["srr"]), *wrong, _times(m["rollouts"]), percent(m["false_repair"])))
-    head = ("method", "SRR %", "intent", "regr.", "unsafe", "runs x", "false repair %")
+        parts = ("srr_covered", "intent_change", "regression", "unsafe_change")
+        points = [percent({**m[k], "low": None}) for k in parts]
+        false = f"{round((m['false_repair']['value'] or 0) * decoys)} of {decoys}"
+        rows.append((name, percent(m["srr"]), *points, _times(m["rollouts"]), false))
+    head = ("method", "SRR %", "covers", "intent", "regr.", "unsafe", "runs x", "false rep.")
     legend = (
-        "SRR: safely resolved, of all defects that an edit can repair. In per cent of them too: intent changed, "
-        "a sibling got worse, changed and not safe. runs x: rollouts relative to FCR. False repair: sound packages "
-        "that were changed. regenerate shares no proposals: its package is another task."
+        "SRR: safely resolved, of all defects that an edit can repair. In per cent of them too: safely resolved with "
+        "all that a right repair edits changed; intent changed; a sibling got worse; changed and not safe. runs x: "
+        "rollouts relative to FCR. False rep.: sound packages that were changed. regenerate shares no proposals: its "
+        "package is another task."
     )
-    return table(rows, head, right=(2, 3, 4, 5)) + "\n" + wrapped(legend)
+    return table(rows, head, right=(2, 3, 4, 5, 6, 7)) + "\n" + wrapped(legend)
 
 
 def _paired(s: dict[str, Any]) -> str:
@@ -183,12 +187,18 @@ def _paired(s: dict[str, Any]) -> str:
 def _kinds(s: dict[str, Any]) -> str:
     rows = []
     for name, k in s["kinds"].items():
-        shares = [f"{k[m]}" if m in k else "" for m in ("fcr", "apply-all", "greedy", "local-only")]
-        done = shares if k["label"] == "defect" else ["", "", "", ""]
-        rows.append((name, k["n"], *done, k["diagnosed"], k["blamed"], k["kind_found"], k["changed"]))
-    head = ("kind", "n", "fcr", "all", "grdy", "locl", "env.", "blame", "kind", "chg")
-    legend = "Cases safely resolved by each method; judged an environment defect; blamed rightly; kind found; changed."
-    return table(rows, head, right=tuple(range(1, 10)), whole=(0,)) + "\n" + wrapped(legend)
+        alone = f"{k['alone']['fcr']}/{k['alone']['n']}" if k["alone"]["n"] and not name.startswith("(") else ""
+        shares = [k.get(m, "") for m in ("fcr", "apply-all", "greedy", "local-only")]
+        shares = shares if k["repairable"] else ["", "", "", ""]
+        rows.append((name, alone, k["n"], *shares, k["diagnosed"], k["blamed"], k["kind_found"], k["unsafe"]))
+    head = ("kind", "alone", "n", "fcr", "all", "grdy", "locl", "env.", "blame", "kind", "bad")
+    mean = s["mean_over_kinds"]
+    legend = (
+        "Cases that FCR resolves safely where the kind is alone; all cases with the kind, how many each method "
+        "resolves safely; judged an environment defect, blamed rightly, found by kind; changed by FCR and not safe. "
+        f"Mean over kinds: {'-' if mean is None else f'{100 * mean:.1f}'} %."
+    )
+    return table(rows, head, right=tuple(range(1, 11)), whole=(0,)) + "\n" + wrapped(legend)
 
 
 def _joint(s: dict[str, Any]) -> str:

@@ -33,7 +33,7 @@ def row(
         methods[method] = {
             "mask": mask if touched else 0, "changed": touched, "safe": method[0] in safe, "trace": [],
             "resolved": method[0] in safe, "intent": method[0] in safe, "siblings": True,
-            "rollouts": cost, "tokens": 0,
+            "rollouts": cost, "tokens": 0, "touched": mask if touched else 0,
         }  # fmt: skip
     facts = {
         "id": name, "workspace": space, "label": label, "kinds": list(kinds), "components": list(components),
@@ -81,6 +81,25 @@ def test_what_a_method_does_wrong() -> None:
     assert found["regression"]["value"] == 0
     assert found["false_repair"]["value"] == 1
     assert measures.method([*ROWS, *DECOYS], "fcr")["false_repair"]["value"] == 0
+
+
+def test_a_repair_covers_a_right_one_where_all_of_it_was_changed() -> None:
+    """FCR is safe on 1, 2 and 3; with another right repair for the third it leaves a component as it was."""
+    assert measures.method(ROWS, "fcr")["srr_covered"]["value"] == pytest.approx(3 / 5)
+    half = [*ROWS[:2], row("0003", "b", safe="f", right=(10,)), *ROWS[3:]]
+    assert measures.method(half, "fcr")["srr_covered"]["value"] == pytest.approx(2 / 5)
+    either = row("1", "a", safe="f", right=(1, 2))
+    assert measures.covers(either, "fcr")
+
+
+def test_kinds_alone_and_in_company() -> None:
+    pair = row("2", "a", kinds=("bad_task", "bad_check"), changed="f")
+    found = measures.by_kind([row("1", "a", safe="f"), pair, *DECOYS], ("fcr",))
+    assert set(found) == {"bad_task", "bad_check", "(one kind)", "(two kinds)", "(decoy)"}
+    assert (found["bad_task"]["n"], found["bad_task"]["fcr"]) == (2, 1)
+    assert found["bad_task"]["alone"] == {"n": 1, "fcr": 1}
+    assert found["bad_check"]["unsafe"] == 1
+    assert measures.over_kinds(found) == pytest.approx((1 / 2 + 0) / 2)
 
 
 def test_cost_is_relative_to_fcr_over_the_cases_that_ended() -> None:
