@@ -101,7 +101,9 @@ def explains(cause: Finding, symptom: Finding) -> bool:
     if symptom.kind == "verifier_crash":
         return kind in _CRASHING or (kind in _GONE | _DATA and probe != "start")
     if symptom.kind in ("unsolvable", "failed_write"):
-        return kind in BLOCKING - _EXPECTED - _CHECKS or (kind == "protected_target" and _at(cause) != "verifier")
+        told = kind == "leaked_answer" and _at(cause) == "task"
+        guarded = kind == "protected_target" and _at(cause) != "verifier"
+        return told or guarded or kind in BLOCKING - _EXPECTED - _CHECKS
     if symptom.kind == "leaked_answer":
         return kind in ("leaked_answer", "verifier_readable", "goal_at_start", "leftover_output")
     if symptom.kind == "lax_verifier":
@@ -169,7 +171,7 @@ def _left(symptom: Finding, reasons: list[Finding], env: Env | None) -> Finding 
     """The symptom with what is left of it; None where all of it is explained."""
     if not reasons:
         return symptom
-    if symptom.kind == "verifier_crash":
+    if symptom.kind in ("verifier_crash", "impossible_checks"):
         return None
     needs = list(map(str, symptom.details.get("requirements", [])))
     needs = needs or ([symptom.requirement] if symptom.requirement else [])

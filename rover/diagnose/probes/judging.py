@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rover.construct.calibrate import Row
-from rover.diagnose.judged import opinion_of
+from rover.diagnose.judged import Judged, opinion_of
 from rover.diagnose.probes.answers import readable_answers, reference_in_view
 from rover.diagnose.probes.solving import why
 from rover.diagnose.protocol import ProbeContext
@@ -68,12 +68,14 @@ class Attackers:
             return ()  # everything that changes little passes too: `start` says so
         through = [r for r in ctx.runs.attackers if _over_mark(ctx, r)]
         crashed = [r for r in ctx.runs.attackers if r.verdict.outcome == "verifier_error"]
-        done = [r for r in through if (held := opinion_of(ctx, r)) is not None and held.accepts]
-        lax = [r for r in through if r not in done]
         out: list[Finding] = []
+        shown: list[str] = []
+        if through:
+            shown = sorted({p for p, _ in reference_in_view(ctx.env)} | {h["file"] for h in readable_answers(ctx)})
+        done = [r for r in through if self._by_the_contract(ctx, r, shown)]
+        lax = [r for r in through if r not in done]
         if done:
-            shown = dict(reference_in_view(ctx.env)) or {h["file"]: "" for h in readable_answers(ctx)}
-            where = next(iter(sorted(shown)), "what the policy sees")
+            where = next(iter(shown), "what the policy sees")
             text = f"attackers pass because the answer lies in {where}: {', '.join(map(_short, done))}"
             out.append(self._passed(text, "leaked_answer", ("context", "verifier"), done, where))
         if lax:
@@ -82,6 +84,17 @@ class Attackers:
         for run in crashed[:1]:
             out += _crash(self.name, f"the work of {_short(run)}", run.verdict, (run.id,))
         return tuple(out)
+
+    def _by_the_contract(self, ctx: ProbeContext, run: Run, shown: list[str]) -> bool:
+        """Whether the work fulfils the contract, or so much of it that the answer must have been at hand.
+
+        Then the verifier judges it rightly, and what lies about is at fault.
+        """
+        opinion = opinion_of(ctx, run)
+        if opinion is None:
+            return False
+        state = Judged(run.policy, "attacker", run.id, run.verdict, opinion)
+        return opinion.accepts or (bool(shown) and not list(state.parted()))
 
     def _passed(
         self, text: str, kind: str, components: tuple[ComponentName, ...], runs: list[Run], subject: str

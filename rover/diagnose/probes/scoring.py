@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from difflib import SequenceMatcher
 from typing import Any
 
-from rover.diagnose.demands import asked
+from rover.diagnose.demands import asked, sources_named
 from rover.diagnose.judged import Judged
 from rover.diagnose.oracle.contract import ContractUnanswerable
 from rover.diagnose.probes.static import named_files
@@ -81,6 +82,7 @@ class CopiedValues:
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
         env = ctx.env
         right = _right(states(ctx))
+        names = sources_named(env.contract)
         out = []
         for name in unmet(env, right):
             criterion = next(c for c in env.verifier.criteria if c.id == name)
@@ -89,7 +91,7 @@ class CopiedValues:
             known += [[g.value] for g in env.contract.givens]
             for literal in literals(env, criterion):
                 odd = next((k for k in known if _nearly(literal, k)), None)
-                if odd is not None and literal not in known:
+                if odd is not None and literal not in known and not names.intersection(map(str, literal)):
                     said = next(v for v, w in zip(literal, odd, strict=True) if v != w)
                     text = f"the check of {name} compares with {said!r} of its own, which no query gives"
                     found = _found(self.name, "wrong_anchor", text, env, right, [name], "")
@@ -234,7 +236,9 @@ def _nearly(mine: list[Any], theirs: list[Any]) -> bool:
     differing = [(a, b) for a, b in zip(mine, theirs, strict=True) if a != b]
     if len(mine) == 1 and differing:
         a, b = differing[0]
-        return isinstance(a, str) == isinstance(b, str)
+        if isinstance(a, str) and isinstance(b, str):
+            return SequenceMatcher(None, a, b).ratio() > 0.6
+        return not isinstance(a, str) and not isinstance(b, str)
     return len(differing) == 1
 
 
@@ -260,8 +264,6 @@ def _too_little(env: Env, state: Judged) -> str:
     critical = [r.id for r in env.contract.requirements if r.critical and r.id in broken]
     if critical:
         return f"it breaks {critical[0]}, which the contract calls critical"
-    if state.kind in ("attacker", "start"):
-        return f"it breaks {broken[0]}, and nobody did the task"
     share = state.verdict.score or 0.0
     return f"it has {share:.2f} of the weight, and a pass usually takes {USUAL:.2f}" if share < USUAL - 1e-9 else ""
 
