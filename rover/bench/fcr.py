@@ -18,7 +18,8 @@ from rover.bench.fcr_pool import Pool, Results, code
 from rover.bench.suites import open as suites
 from rover.bench.suites.manifest import Case, Manifest, Split
 from rover.sandbox.registry import open_runtime
-from rover_store.errors import StoreError, UsageError
+from rover_store.errors import UsageError
+from rover_store.ids import BIT, COMPONENTS
 
 NAMED = ("controlled", "natural", "agents")
 SPLITS = ("development", "held-out")
@@ -166,14 +167,17 @@ def bench(
                     known[job.case] = result
                 stand()
     by_id = {case.id: case for case in suite.cases}
-    rows = tuple(row(by_id[job.case], job, known.get(job.case), errors.get(job.case, "")) for job in asked)
+    rows = tuple(
+        row(suite.folder, by_id[job.case], job, known.get(job.case), errors.get(job.case, "")) for job in asked
+    )
     spent = round(time.monotonic() - began, 1)
     return BenchReport(suite.manifest.suite, suite.manifest.split, rows, len(todo), spent, code())
 
 
-def row(case: Case, job: Job, result: dict[str, Any] | None, error: str) -> dict[str, Any]:
+def row(folder: Path, case: Case, job: Job, result: dict[str, Any] | None, error: str) -> dict[str, Any]:
     """One case: what the manifest knows of it, how it was run, what came of it."""
     facts = case.model_dump(mode="json", exclude={"witness", "branch"})
+    facts["historical"] = sum(BIT[c] for c in COMPONENTS if c in (_given(folder, case) or {}))
     settings = {"without": list(job.without), "seed": job.seed, "styles": job.styles, "given": bool(job.given)}
     return {"facts": facts, "settings": settings, "result": result, "error": error}
 
@@ -196,9 +200,3 @@ def as_json(report: BenchReport, request: BenchRequest) -> dict[str, Any]:
         "summary": summary(report.rows),
         "cases": list(report.rows),
     }
-
-
-def checked(path: Path | None) -> None:
-    """StoreError before anything runs where a file cannot be written there."""
-    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-        raise StoreError(f"{path}: no file can be written there")

@@ -35,6 +35,7 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
         "kinds": (kinds := by_kind(rows, methods)),
         "mean_over_kinds": over_kinds(kinds),
         "joint": joint(rows),
+        "historical": historical(rows),
         "diagnosis": diagnosis(rows),
         "sources": by_source(rows),
         "reliability": reliability(rows),
@@ -184,6 +185,13 @@ def joint(rows: Sequence[Row]) -> dict[str, Any]:
 def _fault(row: Row) -> int:
     bits = dict(zip(COMPONENTS, (bit for bit, _ in LETTERS), strict=True))
     return sum({bits[c] for c in row["facts"]["components"]})
+
+
+def historical(rows: Sequence[Row]) -> dict[str, Any]:
+    """Where people's own repair lies beside the suite: how often FCR edits the very components that they did."""
+    known = [r for r in eligible(rows) if r["facts"].get("historical")]
+    agree = share(known, lambda r: said(r, "fcr").get("mask", 0) == r["facts"]["historical"])
+    return {"agreement": agree.to_json(), "chosen": sum(changed(r, "fcr") for r in known)}
 
 
 # --- diagnosis -------------------------------------------------------------------------------------------

@@ -137,10 +137,12 @@ def tables(value: dict[str, Any]) -> str:
     parts = [head + (f"; {s['errors']} broke off" if s["errors"] else "")]
     if value["leave_out"]:
         parts[0] += "\nevery rule written for a case's kinds is switched off"
+    if value["given"]:
+        parts[0] += "\nwith the proposals that are frozen beside the suite, not with blind ones"
     if s["cases"].get("defect"):
         parts += [_methods(s), _paired(s), _kinds(s), _joint(s)]
     parts += [_verdicts(s), _diagnosis(s), _reliability(s)]
-    parts += [_sources(s), _lazy(s), _cost(s, value)]
+    parts += [_sources(s), _historical(s), _lazy(s), _cost(s, value)]
     return "\n\n".join(p for p in parts if p)
 
 
@@ -268,6 +270,13 @@ def _sources(s: dict[str, Any]) -> str:
         for name, c in sorted(s["sources"].items())
     ]
     return table(rows, ("proposer", "proposed", "chosen", "resolved", "SRR %"), right=(1, 2, 3, 4))
+
+
+def _historical(s: dict[str, Any]) -> str:
+    found = s["historical"]["agreement"]
+    if not found["n"]:
+        return ""
+    return f"FCR edits the components that people edited in {percent(found)} % of {found['n']} cases"
 
 
 def _lazy(s: dict[str, Any]) -> str:
