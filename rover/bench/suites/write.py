@@ -18,6 +18,7 @@ from rover.rollout.engine import Engine
 from rover.rollout.env import load_env, tree_of
 from rover.sandbox.protocol import Files
 from rover_store.commits import AUTHOR
+from rover_store.ids import digest
 from rover_store.records import Context
 from rover_store.store import Store
 from rover_store.write import Transaction
@@ -116,7 +117,7 @@ def rebound(files: Files, resources: Mapping[str, Files]) -> Files:
 
 
 def _siblings(written: Written, bases: Sequence[Base], most: int, cases: Sequence[Written]) -> list[Base]:
-    """Other packages of the workspace that share a resource, those with most in common first.
+    """Other packages of the workspace that share a resource, drawn by the case: equal packages have other company.
 
     One that is bound to what nobody has any more is no sibling. Nor is one whose version of a resource no other
     case of the suite holds: a store would forget it.
@@ -130,9 +131,8 @@ def _siblings(written: Written, bases: Sequence[Base], most: int, cases: Sequenc
         bound = set(other.env.resources)
         return other.name != base.name and base.shares(other) and not bound & gone and (bound & replaced) <= kept
 
-    mine = set(base.env.resources)
     found = [b for b in bases if b.workspace == base.workspace and fits(b)]
-    return sorted(found, key=lambda b: (-len(mine & set(b.env.resources)), b.name))[:most]
+    return sorted(found, key=lambda b: digest([written.case.id, base.name, b.name]))[:most]
 
 
 def _kept(written: Written) -> Iterator[str]:
