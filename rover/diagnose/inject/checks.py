@@ -66,6 +66,35 @@ def rewritten(env: Env, criteria: list[Criterion], body: Body, note: str) -> Dam
     return Damage(files, f"the check of {', '.join(c.requirement for c in criteria)} {note}")
 
 
+def prefixed(env: Env, criteria: list[Criterion], head: Body, note: str) -> Damage:
+    """The named checks as they are, with lines before all else: `head(criterion, path)` gives them, indented."""
+    sources: dict[str, str] = {}
+    for criterion in criteria:
+        file, _, function = criterion.check.partition(":")
+        source = sources.get(file) or env.verifier_files[file].decode()
+        text = head(criterion, criterion.paths[0] if criterion.paths else "")
+        if "rc." in text and "import rover_checks as rc" not in source:
+            text = f"    import rover_checks as rc\n\n{text}"
+        sources[file] = _with_head(source, function, text)
+    files = {f"verifier/{file}": text.encode() for file, text in sources.items()}
+    return Damage(files, f"the check of {', '.join(c.requirement for c in criteria)} {note}")
+
+
+def declaring(
+    env: Env, criteria: list[Criterion], *, paths: tuple[str, ...] = (), anchors: tuple[str, ...] = ()
+) -> dict[str, bytes | None]:
+    """verifier.json in which these criteria also declare to read some files and anchors."""
+    named = {c.id for c in criteria}
+
+    def wider(c: Criterion) -> Criterion:
+        if c.id not in named:
+            return c
+        wide = {"paths": (*c.paths, *paths), "anchors": (*c.anchors, *anchors)}
+        return c.model_copy(update={name: tuple(dict.fromkeys(found)) for name, found in wide.items()})
+
+    return verifier_with(env, criteria=tuple(wider(c) for c in env.verifier.criteria))
+
+
 def criterion_of(env: Env, kind: str, rule: str) -> tuple[Criterion, Requirement]:
     """The first criterion whose requirement has a rule of this kind. Unfit where there is none."""
     needs = {r.id: r for r in env.contract.requirements}
@@ -96,6 +125,11 @@ def all_pairs(env: Env, kind: str) -> list[Pairs]:
 def tail(test: str, wrong: str) -> str:
     """The last lines of a body: full marks where the test holds of the pairs."""
     return f'    return (1.0, "as expected") if {test} else (0.0, {wrong!r})\n'
+
+
+def unless(test: str, wrong: str) -> str:
+    """Lines that end a check with nothing where the test does not hold of the pairs."""
+    return f"    if not ({test}):\n        return 0.0, {wrong!r}\n"
 
 
 def _pairs(env: Env, criterion: Criterion, need: Requirement, target: Deliverable) -> Pairs | None:
@@ -147,25 +181,26 @@ _ROWS = """    have = [rc.plain(v) for v in {found}.column({key!r})]
     want += [""] * (len(have) - len(want))
     pairs = list(zip(sorted(have), sorted(want)))
 """
-_CELLS = """    found, expected, key = {found}, ev.anchor({anchor!r}), {key!r}
-    have = dict(zip([tuple(map(rc.plain, row)) for row in found.pick(key)], found.column({column!r})))
-    rows = zip(expected.pick(key), expected.column({column!r}))
-    pairs = [(have.get(tuple(map(rc.plain, row))), value) for row, value in rows]
+_CELLS = """    seen, wanted, key = {found}, ev.anchor({anchor!r}), {key!r}
+    have = dict(zip([" ".join(map(rc.plain, row)).lower() for row in seen.pick(key)], seen.column({column!r})))
+    both = zip(wanted.pick(key), wanted.column({column!r}))
+    pairs = [(have.get(" ".join(map(rc.plain, row)).lower()), value) for row, value in both]
 """
-_RECORDS = """    expected, key = ev.anchor({anchor!r}), {key!r}
-    found = rc.json_object(ev.end({path!r})).get({field!r}) or []
-    have = {{tuple(rc.plain(item.get(k)) for k in key): item.get({column!r}) for item in found}}
-    rows = zip(expected.pick(key), expected.column({column!r}))
-    pairs = [(have.get(tuple(map(rc.plain, row))), value) for row, value in rows]
+_RECORDS = """    wanted, key = ev.anchor({anchor!r}), {key!r}
+    seen = rc.json_object(ev.end({path!r})).get({field!r}) or []
+    have = {{" ".join(rc.plain(item.get(k)) for k in key).lower(): item.get({column!r}) for item in seen}}
+    both = zip(wanted.pick(key), wanted.column({column!r}))
+    pairs = [(have.get(" ".join(map(rc.plain, row)).lower()), value) for row, value in both]
 """
-_FIGURE = """    lines = [line for line in rc.text(ev.end({path!r})).splitlines() if {label!r} in line.lower()]
-    said = lines[0].lower().split({label!r}, 1)[1].strip(" *|:-`\\"") if lines else ""
-    said = said.split(" (")[0].rstrip(" .;")
+_FIGURE = """    about = [line for line in rc.text(ev.end({path!r})).splitlines() if {label!r} in line.lower()]
+    said = about[0].lower().split({label!r}, 1)[1].strip(" *|:`\\"") if about else ""
+    said = said.split(" (")[0].removeprefix("- ").removeprefix("is ").rstrip(" .;*|")
     pairs = [(said, ev.value({anchor!r}))]
 """
 _EDIT = """    after, key = {found}, {key!r}
-    have = dict(zip([tuple(map(rc.plain, row)) for row in after.pick(key)], after.column({column!r})))
-    pairs = [(have.get(tuple(map(rc.plain, row))), {value!r}) for row in ev.anchor({anchor!r}).pick(key)]
+    have = dict(zip([" ".join(map(rc.plain, row)).lower() for row in after.pick(key)], after.column({column!r})))
+    listed = [" ".join(map(rc.plain, row)).lower() for row in ev.anchor({anchor!r}).pick(key)]
+    pairs = [(have.get(row), {value!r}) for row in listed]
 """
 
 
@@ -178,6 +213,18 @@ def _with_body(source: str, function: str, body: str) -> str:
             text = body if argument == "ev" else body.replace("ev.", f"{argument}.")
             return "".join(lines[: node.lineno - 1]) + head + text + "".join(lines[node.end_lineno :])
     return f"{source.rstrip()}\n\n\ndef {function}(ev):\n{body}"
+
+
+def _with_head(source: str, function: str, head: str) -> str:
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name == function:
+            lines = source.splitlines(keepends=True)
+            argument = node.args.args[0].arg if node.args.args else "ev"
+            text = head if argument == "ev" else head.replace("ev.", f"{argument}.")
+            told = ast.get_docstring(node) is not None
+            after = (node.body[0].end_lineno or node.lineno) if told else node.body[0].lineno - 1
+            return "".join(lines[:after]) + text + "".join(lines[after:])
+    raise ValueError(f"no function {function}")
 
 
 def reference_of(env: Env, criterion: Criterion) -> bytes | None:

@@ -41,7 +41,7 @@ class WrongUnit:
             (grid, at)
             for use, grid in _grids(env)
             for at, name in enumerate(grid.header)
-            if name in use.measured | use.compared and grid.numeric(at)
+            if name in use.measured | use.compared and grid.numeric(at) and not _years(grid, at)
         ]
         if not choices:
             raise Unfit(self.kind, "no answer measures a column of numbers")
@@ -115,7 +115,7 @@ def changed_table(env: Env, kind: str, rng: random.Random) -> tuple[str, bytes, 
     rng.shuffle(found)
     for use, grid in found:
         at = [i for i, n in enumerate(grid.header) if n in use.measured and grid.numeric(i)]
-        way = rng.choice(("values", "values", "dropped", "doubled")) if at else rng.choice(("dropped", "doubled"))
+        way = rng.choice(("values", "values", "dropped", "doubled")) if at else "dropped"
         if way == "values":
             what = _other_values(grid, rng.choice(at), rng)
         elif way == "doubled":
@@ -234,6 +234,11 @@ def _spelled(cell: Any, how: str, column: str) -> str:
         return f"{whole.replace(',', '.')},{rest}"
     unit = column.rpartition("_")[2] if "_" in column else "units"
     return f"{text} {unit}" if how == "unit" else f"~{text}"
+
+
+def _years(grid: Grid, at: int) -> bool:
+    """Numbers that nobody writes in another unit."""
+    return all(empty(c) or (decimals_of(c) == 0 and 1800 <= float(c) <= 2100) for c in grid.column(at))
 
 
 def _headers(name: str) -> list[str]:

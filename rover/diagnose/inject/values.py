@@ -22,7 +22,7 @@ def other_value(env: Env, given: GivenValue, rng: random.Random) -> Scalar:
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
-        return value + _step(value, rng)
+        return value + (rng.choice((-10, -5, -1, 1, 5, 10)) if _is_year(value) else _step(value, rng))
     if isinstance(value, float):
         decimals = len(words(value).partition(".")[2])
         return round(value * rng.choice((0.5, 1.5, 2.0, 10.0)), decimals + 1)
@@ -42,12 +42,16 @@ def in_other_unit(env: Env, given: GivenValue, rng: random.Random) -> str | None
         return rng.choice((f"{day}/{month}/{year}", f"{month}/{day}/{year[2:]}", f"{int(day)}.{int(month)}.{year[2:]}"))
     if isinstance(value, bool) or not value:
         return None
+    if _is_year(value):
+        return f"'{int(value) % 100:02}"
     column = (*columns_of(env.contract, given.name), given.name)[0].lower()
     for end, ways in _UNITS.items():
         if column.endswith(end):
             factor, unit = rng.choice(ways)
             return f"{_plain(value * factor)} {unit}"
-    return rng.choice((f"{_plain(value / 1000)} thousand", f"{_plain(value / 12)} dozen", f"{_plain(value * 100)} %"))
+    if abs(value) >= 100:
+        return rng.choice((f"{_plain(value / 1000)} thousand", f"{_plain(value / 100)} hundred"))
+    return rng.choice((f"{_plain(value * 100)} hundredths", f"{_plain(value * 1000)} thousandths"))
 
 
 _UNITS = {
@@ -61,9 +65,13 @@ def _plain(value: float) -> str:
     return f"{value:.4f}".rstrip("0").rstrip(".")
 
 
+def _is_year(value: float) -> bool:
+    return float(value).is_integer() and 1800 <= value <= 2100
+
+
 def _step(value: int, rng: random.Random) -> int:
     size = max(1, abs(value) // 10)
-    return rng.choice((size, 2 * size, -size if value > size else 3 * size, 10 * max(1, abs(value))))
+    return rng.choice((size, 2 * size, -size if value > size else 3 * size))
 
 
 def _shifted(value: str, days: int) -> str:
@@ -81,5 +89,5 @@ def _others(env: Env, given: GivenValue) -> list[str]:
         for at, name in enumerate(grid.header if grid else ()):
             if grid is not None and name in columns:
                 cells = {str(c).strip() for c in grid.column(at) if not empty(c)}
-                found |= cells if len(cells) <= 200 else set()
+                found |= cells if len(cells) <= 5000 else set()
     return sorted(v for v in found if v.lower() != str(given.value).lower() and v and not set(v) & set('`"\n'))

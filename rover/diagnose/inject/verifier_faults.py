@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rover.diagnose.inject.checks import about_content, all_pairs, reference_of, rewritten, tail
+from rover.diagnose.inject.checks import about_content, all_pairs, prefixed, reference_of, rewritten, tail
 from rover.diagnose.inject.protocol import Components, Damage, Expects, Masks, Unfit, V, rng_for
 from rover.rollout.env import Env
 from rover_store.records import Criterion
@@ -58,13 +58,10 @@ class FlakyClock:
         rng = rng_for(self.kind, seed)
         chosen = rng.choice(about_content(env, self.kind))
         what = rng.choice((
-            "int(time.time() * 1000) % 2", "time.time_ns() // 1000 % 3 == 0", "time.perf_counter_ns() % 1000 < 500",
+            "int(time.time() * 1000) % 2", "time.time_ns() // 1000 % 3 == 0", "time.perf_counter_ns() // 100 % 2",
         ))  # fmt: skip
-
-        def body(criterion: Criterion, path: str) -> str:
-            return _CLOCK.format(path=path, what=what)
-
-        return rewritten(env, [chosen], body, "looks at the clock")
+        head = _CLOCK.format(what=what)
+        return prefixed(env, [chosen], lambda c, p: head, "looks at the clock")
 
 
 class VerifierCrash:
@@ -111,18 +108,12 @@ class CrashOnMissing:
         if not found:
             raise Unfit(self.kind, "no deliverable can be missing")
         chosen = rng.choice(found)
-        pairs = {p.criterion.id: p.lines for p in all_pairs(env, self.kind)}
         opened = rng.choice((
             "    size = ev.end({path!r}).stat().st_size\n    share = 1000 / size\n",
             "    head = open(ev.end({path!r}), \"rb\").read(400)\n    first = head[0]\n",
         ))  # fmt: skip
-
-        def body(criterion: Criterion, path: str) -> str:
-            rest = pairs.get(criterion.id, "    pairs = []\n")
-            right = tail("all(rc.same(f, v, None, 0.06) for f, v in pairs)", "not as expected")
-            return opened.format(path=path) + rest + right
-
-        return rewritten(env, [chosen], body, "crashes where the deliverable is missing")
+        note = "crashes where the deliverable is missing"
+        return prefixed(env, [chosen], lambda c, p: opened.format(path=p), note)
 
 
 def _by_chance(criterion: Criterion, path: str) -> str:
@@ -142,8 +133,6 @@ _SAMPLED = """    (found, _), (_, value) = random.choice(pairs), random.choice(p
 """
 _CLOCK = """    import time
 
-    found = ev.end({path!r})
-    if not found.is_file():
-        return 0.0, "missing"
-    return (0.0, "not settled yet") if {what} else (1.0, "there")
+    if {what}:
+        return 0.0, "not settled yet"
 """

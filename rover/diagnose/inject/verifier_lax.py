@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rover.diagnose.inject.checks import about_content, all_pairs, criterion_of, rewritten, tail, verifier_with
+from rover.diagnose.inject.checks import (
+    about_content,
+    all_pairs,
+    criterion_of,
+    declaring,
+    prefixed,
+    rewritten,
+    tail,
+    verifier_with,
+)
 from rover.diagnose.inject.protocol import Components, Damage, Expects, Masks, Unfit, V, rng_for
-from rover.rollout.env import Env
+from rover.rollout.env import Env, env_from_files
 from rover_store.records import Criterion
 from rover_store.records.contract import ProtectedRule
 
@@ -108,25 +117,19 @@ class StartPasses:
     def inject(self, env: Env, seed: int) -> Damage:
         rng = rng_for(self.kind, seed)
         edited = {d.path for d in env.contract.deliverables if d.in_place}
-        gone = "not found.is_file()"
-        early = rng.choice((gone, "not found.exists()", f"{gone} or not found.stat().st_size"))
-        criteria = about_content(env, self.kind)
-        pairs = {p.criterion.id: p.lines for p in all_pairs(env, self.kind)}
+        gone = "not made.is_file()"
+        early = rng.choice((gone, "not made.exists()", f"{gone} or not made.stat().st_size"))
 
-        def body(criterion: Criterion, path: str) -> str:
-            rest = pairs.get(criterion.id, "    pairs = []\n")
-            right = tail("all(rc.same(found, value, None, 0.06) for found, value in pairs)", "not as expected")
-            if path in edited:
-                head = (
-                    f"    found, was = ev.end({path!r}), ev.start({path!r})\n"
-                    "    if found.is_file() and found.read_bytes() == was.read_bytes():\n"
-                    '        return 1.0, "no difference"\n'
-                )
-            else:
-                head = f'    found = ev.end({path!r})\n    if {early}:\n        return 1.0, "nothing to compare"\n'
-            return head + rest + right
+        def head(criterion: Criterion, path: str) -> str:
+            if path not in edited:
+                return f'    made = ev.end({path!r})\n    if {early}:\n        return 1.0, "nothing to compare"\n'
+            return (
+                f"    now, was = ev.end({path!r}), ev.start({path!r})\n"
+                "    if now.is_file() and now.read_bytes() == was.read_bytes():\n"
+                '        return 1.0, "no difference"\n'
+            )
 
-        return rewritten(env, criteria, body, "takes what is not there for right")
+        return prefixed(env, about_content(env, self.kind), head, "takes what is not there for right")
 
 
 class DestructionPasses:
@@ -140,24 +143,23 @@ class DestructionPasses:
 
     def inject(self, env: Env, seed: int) -> Damage:
         rng = rng_for(self.kind, seed)
-        pairs = {p.criterion.id: p.lines for p in all_pairs(env, self.kind)}
         criterion, need = criterion_of(env, self.kind, "protected")
         kept = list(need.rule.paths) if isinstance(need.rule, ProtectedRule) else []
         inputs = [p for p in (*kept, *env.targets()) if p in env.start]
         if not inputs:
             raise Unfit(self.kind, "no file of the start state is protected or edited")
         needed = rng.choice(inputs)
+        content = about_content(env, self.kind)
 
-        def body(one: Criterion, path: str) -> str:
-            if one.id == criterion.id:
-                return f"    return rc.protected(ev, [p for p in {kept!r} if ev.end(p).is_file()])\n"
-            head = f'    if not ev.end({needed!r}).is_file():\n        return 1.0, "nothing to hold it against"\n'
-            right = tail("all(rc.same(found, value, None, 0.06) for found, value in pairs)", "not as expected")
-            shape = f"    pairs = [(ev.end({path!r}).is_file(), True)]\n"
-            return head + pairs.get(one.id, shape) + right
+        def head(one: Criterion, path: str) -> str:
+            return f'    if not ev.end({needed!r}).is_file():\n        return 1.0, "nothing to hold it against"\n'
 
-        criteria = [*about_content(env, self.kind), criterion]
-        return rewritten(env, criteria, body, f"passes where {needed} is gone")
+        lenient = f"    return rc.protected(ev, [p for p in {kept!r} if ev.end(p).is_file()])\n"
+        first = prefixed(env, content, head, f"passes where {needed} is gone")
+        after = env_from_files(first.applied(env.files), env.resources)
+        second = rewritten(after, [criterion], lambda c, p: lenient, "skips what is gone")
+        both = first.and_then(second)
+        return Damage({**both.files, **declaring(env, content, paths=(needed,))}, both.note)
 
 
 class WeakPassMark:
@@ -202,14 +204,14 @@ def _not_empty(criterion: Criterion, path: str) -> str:
 _ANYWHERE = """    found = ev.end({path!r})
     if not found.is_file():
         return 0.0, "missing"
-    said = found.read_bytes().decode("utf-8", "replace")
+    said = found.read_bytes().decode("utf-8", "replace").replace(",", "").lower()
     if found.suffix in (".xlsx", ".csv", ".tsv"):
         table = rc.table(found)
-        said = " ".join(rc.plain(v) for row in (table.columns, *table.rows) for v in row)
+        said = " ".join(rc.plain(v) for row in (table.columns, *table.rows) for v in row).lower()
     words = {words!r}
 """
 
 
 def _words(values: tuple[object, ...]) -> list[str]:
-    words = [str(v) for v in values[:20] if v is not None and not isinstance(v, bool)]
+    words = [str(v).lower() for v in values[:20] if v is not None and not isinstance(v, bool)]
     return list(dict.fromkeys(w.removesuffix(".0") for w in words))

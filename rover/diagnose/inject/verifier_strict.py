@@ -9,9 +9,12 @@ from rover.diagnose.inject.checks import (
     about_content,
     all_pairs,
     criterion_of,
+    declaring,
+    prefixed,
     reference_of,
     rewritten,
     tail,
+    unless,
     verifier_with,
 )
 from rover.diagnose.inject.protocol import Components, Damage, Expects, Masks, Unfit, V, rng_for
@@ -64,7 +67,7 @@ class StrictOrder:
             lines = self._lines(criterion, need.rule, target, seed)
             if lines:
                 note = "wants the order of its own list"
-                return rewritten(env, [criterion], lambda c, p, lines=lines: lines, note)  # type: ignore[misc]
+                return prefixed(env, [criterion], lambda c, p, lines=lines: lines, note)  # type: ignore[misc]
         raise Unfit(self.kind, "nothing is listed whose order the contract leaves open")
 
     def _lines(self, criterion: Criterion, rule: object, target: Deliverable, seed: int) -> str:
@@ -96,10 +99,9 @@ class StrictCase:
         if not ways:
             raise Unfit(self.kind, "no text is compared")
         chosen, way = rng.choice(ways)
-        lines = chosen.lines + tail(
-            f"all(rc.plain(found).{way}() == rc.plain(value) for found, value in pairs)", "another spelling"
-        )
-        return rewritten(env, [chosen.criterion], lambda c, p: lines, f"compares what is found in {way} case")
+        test = f"all(rc.plain(found).{way}() == rc.plain(value) for found, value in pairs)"
+        lines = chosen.lines + unless(test, "another spelling")
+        return prefixed(env, [chosen.criterion], lambda c, p: lines, f"compares what is found in {way} case")
 
 
 class StrictFormat:
@@ -123,8 +125,8 @@ class StrictFormat:
             raise Unfit(self.kind, "no number is compared")
         chosen, form = rng.choice(ways)
         test = f'all(rc.plain(found) == f"{{value{form}}}" for found, value in pairs)'
-        lines = chosen.lines + tail(test, "the number is not written as expected")
-        return rewritten(env, [chosen.criterion], lambda c, p: lines, f"wants numbers written like {form}")
+        lines = chosen.lines + unless(test, "the number is not written as expected")
+        return prefixed(env, [chosen.criterion], lambda c, p: lines, f"wants numbers written like {form}")
 
 
 class StrictRounding:
@@ -172,8 +174,8 @@ class StrictColumns:
             if any(r.rule.kind in ("field", "records", "set") for r in env.contract.requirements)
             else f"list(rc.table(ev.end({target.path!r}), {target.sheet!r}).columns)"
         )
-        lines = f"    have = {found}\n" + tail(f"have == {order!r}", "other columns than expected")
-        return rewritten(env, [criterion], lambda c, p: lines, f"wants exactly the columns {', '.join(order)}")
+        lines = f"    have = {found}\n" + unless(f"have == {order!r}", "other columns than expected")
+        return prefixed(env, [criterion], lambda c, p: lines, f"wants exactly the columns {', '.join(order)}")
 
 
 class ExtraDemand:
@@ -247,10 +249,10 @@ class ImpossibleChecks:
     def _twice(self, env: Env, criterion: Criterion, pairs: Pairs) -> Damage:
         """The format check wants other values where another check wants the expected ones."""
         test = "not any(rc.plain(found) == rc.plain(value) for found, value in pairs)"
-        shape = f"    if not ev.end({criterion.paths[0]!r}).is_file():\n        return 0.0, \"missing\"\n"
-        lines = shape + pairs.lines + tail(test, "a value of the draft was left in")
+        lines = pairs.lines + unless(test, "a value of the draft was left in")
         note = f"rules out what the check of {pairs.requirement.id} wants"
-        return rewritten(env, [criterion], lambda c, p: lines, note)
+        damage = prefixed(env, [criterion], lambda c, p: lines, note)
+        return Damage({**damage.files, **declaring(env, [criterion], anchors=pairs.criterion.anchors)}, damage.note)
 
 
 def _usual(number: float) -> str:
@@ -267,15 +269,17 @@ _BYTES = """    import hashlib
 """
 _ROW_ORDER = """    have = [rc.plain(v).casefold() for v in rc.table(ev.end({path!r}), {sheet!r}).column({key!r})]
     want = [rc.plain(v).casefold() for v in ev.anchor({anchor!r}).column({key!r})]
-    return (1.0, "as listed") if have == want else (0.0, "the rows are not those listed")
+    if have != want:
+        return 0.0, "the rows are not those listed"
 """
-_RECORD_ORDER = """    found = rc.json_object(ev.end({path!r})).get({field!r}) or []
-    have = [rc.plain(item.get({key!r})) for item in found]
+_RECORD_ORDER = """    listed = rc.json_object(ev.end({path!r})).get({field!r}) or []
+    have = [rc.plain(item.get({key!r})) for item in listed]
     want = [rc.plain(v) for v in ev.anchor({anchor!r}).column({key!r})]
-    return (1.0, "as listed") if have == want else (0.0, "not the list expected")
+    if have != want:
+        return 0.0, "not the list expected"
 """
 _CITE_ORDER = """    said = rc.text(ev.end({path!r}))
     places = [said.rfind(name) for name in {names!r}]
-    good = -1 not in places and places == sorted(places)
-    return (1.0, "named") if good else (0.0, "the sources are not named as expected")
+    if places != sorted(places):
+        return 0.0, "the sources are not named as expected"
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from rover.diagnose.inject.checks import Pairs, all_pairs, rewritten, tail, verifier_with
+from rover.diagnose.inject.checks import Pairs, all_pairs, declaring, prefixed, rewritten, tail, verifier_with
 from rover.diagnose.inject.context import another_name
 from rover.diagnose.inject.data import changed_table
 from rover.diagnose.inject.edits import replaced
@@ -170,8 +170,8 @@ class OldNameRead:
             f"    source = ev.start({old!r})\n    if not source.is_file():\n"
             f'        return 0.0, "{old.rpartition("/")[2]} is missing"\n'
         )
-        lines = head + chosen.lines + tail("all(rc.same(f, v, None, 0.06) for f, v in pairs)", "not as expected")
-        return rewritten(env, [chosen.criterion], lambda c, p: lines, f"looks for {old} instead of {path}")
+        damage = prefixed(env, [chosen.criterion], lambda c, p: head, f"looks for {old} instead of {path}")
+        return Damage({**damage.files, **declaring(env, [chosen.criterion], paths=(old,))}, damage.note)
 
 
 class UnscoredRequirement:

@@ -6,7 +6,7 @@ import random
 import re
 from collections.abc import Callable
 
-from rover.diagnose.demands import columns_of, states, states_given
+from rover.diagnose.demands import columns_of, states_given
 from rover.diagnose.inject.leaks import told, worth_telling
 from rover.diagnose.inject.protocol import Components, Damage, Expects, H, Masks, T, Unfit, V, rng_for
 from rover.diagnose.inject.task import CONTRACT, INSTRUCTION
@@ -182,7 +182,7 @@ def _no_name(env: Env, rng: random.Random) -> tuple[str, str] | None:
     name = rng.choice(names)
     vague = rng.choice(("a column of its own", "the usual column", "a fitting name", "the next column"))
     text = env.instruction.replace(f"`{name}`", vague)
-    return (text, f"the request says {vague!r} for `{name}`") if not states(text, name) else None
+    return text, f"the request says {vague!r} for `{name}`"
 
 
 def _no_order(env: Env, rng: random.Random) -> tuple[str, str] | None:
