@@ -12,7 +12,7 @@ import typer
 from rover.cli.output import Json, note, now, plain, print_jsonl, table, utc, width
 from rover.cli.show import component_letters
 from rover.cli.stores import IN_MEMORY, open_store
-from rover_store.errors import NotFound, UsageError
+from rover_store.errors import UsageError
 
 if TYPE_CHECKING:
     from rover_store.history.log import LogEntry
@@ -132,10 +132,9 @@ def _files(store: Store, entry: LogEntry) -> Iterator[dict[str, Any]]:
 
 def _case(store: Store, case: str, as_json: bool) -> None:
     from rover.ops.show import show
+    from rover_store.cases import find_case
 
-    if case not in store.cases():
-        raise NotFound("case", case, hint="known: " + (", ".join(sorted(store.cases())[:5]) or "none"))
-    data = show(store, case).data
+    data = show(store, find_case(store, case)[0]).data
     if as_json:
         print_jsonl(data.get("candidates", []))
         return

@@ -22,7 +22,7 @@ from rover.repair.intent import is_admitted
 from rover.rollout.engine import Engine
 from rover.rollout.env import load_env
 from rover_store.cases import case_json
-from rover_store.errors import NotFound, PackageError, UsageError
+from rover_store.errors import HarnessError, NotFound, PackageError, ProviderError, SandboxError, UsageError
 from rover_store.history.ancestry import first_parents
 from rover_store.ids import digest
 from rover_store.records import Repair
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 Tell = Callable[[int, str, int, int], None]
 #: outcomes that say something of a task; errors of sandbox and verifier leave the count
 _COUNTED = ("passed", "failed", "policy_error")
+#: so many packages in a row that the infrastructure fails end a run: the server or the sandbox is gone
+GIVE_UP = 3
 #: verdicts that another look may change though nothing of the package did
 _OPEN = ("infrastructure", "unreadable")
 
@@ -148,6 +150,7 @@ class _Evolution:
     state: Run
     workers: int
     tell: Tell
+    broken: int = 0  # packages in a row that the infrastructure failed
 
     def go(self) -> None:
         """Generation after generation, until a rule stops it."""
@@ -306,6 +309,12 @@ class _Evolution:
             )
         except PackageError as error:
             return Treated(name, seen, "unreadable", "kept", error.message)
+        except (SandboxError, ProviderError, HarnessError) as error:
+            self.broken += 1
+            if self.broken >= GIVE_UP:
+                raise
+            return Treated(name, seen, "infrastructure", "undecided", error.message)
+        self.broken = 0
         now.rollouts_run += report.rollouts_run
         now.rollouts_reused += report.rollouts_reused
         return self._admitted(now, treated(seen, report.repair, report.case))
@@ -352,9 +361,10 @@ def treated(seen: str, record: Repair, case: str) -> Treated:
 
 def _rule(now: Generation) -> str:
     """The rule that ends the run after a generation; empty where it goes on."""
-    if not now.triggered:
+    failed = sum(t.verdict == "infrastructure" for t in now.treated.values())
+    if not now.triggered and not failed:
         return "no trigger is left"
-    if now.head == now.base:
+    if now.head == now.base and not failed:
         return "nothing changed in this generation"
     return ""
 
