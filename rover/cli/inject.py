@@ -37,7 +37,7 @@ def command(
 
     Example: rover inject my-task lax_verifier --seed 1
 
-    Example: rover inject --suite controlled --count 12 --split development --out small
+    A suite: rover inject --suite controlled --count 300 --out suite
     """
     from rover.ops.inject import inject
     from rover_store.errors import UsageError
