@@ -7,7 +7,7 @@ import re
 from rover.diagnose.demands import columns_of, parts, sources_named, states, states_given
 from rover.diagnose.probes.static import known_file, named_files
 from rover.diagnose.protocol import ProbeContext
-from rover.diagnose.restate import instead, whole
+from rover.diagnose.restate import instead, missing, whole
 from rover.harness.tools.specs import TOOLS
 from rover.rollout.env import Env
 from rover_store.ids import ComponentName
@@ -74,11 +74,13 @@ class TwoReadings:
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
         env = ctx.env
         out = []
+        unstated = missing(env.instruction, env.contract)
+        wrong = {said for g in unstated for said in instead(env.instruction, env.contract, g)}  # said by `given_values`
         for given in env.contract.givens:
             if given.stated_in != "instruction" or not states_given(env.instruction, env.contract, given):
                 continue
             other = [*instead(env.instruction, env.contract, given), *strangers_beside(env, given)]
-            for said in other[:1]:
+            for said in [o for o in other if o not in wrong][:1]:
                 text = f"the request states {given.value} and {said} for one thing ({given.name})"
                 out.append(self._finding(text, given.name, given.value, said))
         for need in env.contract.requirements:
