@@ -143,41 +143,55 @@ def run_checks(
     whole = Graded(graded.start, end, graded.message, irregular, conditions=graded.conditions)
     anchors = anchors_of(verifier_files)
     found: dict[str, Mapping[str, Any]] = {}
+    names: dict[str, str] = {}
+    left: dict[Shown, Part] = {}
     for shown, group in groups(criteria).items():
-        found |= _group(borrow, shown, group, verifier_files, anchors, whole, limits, memo)
+        view = _view(shown, whole)
+        if memo is not None:
+            keys = _keys(memo, group, verifier_files, anchors, view)
+            found |= {name: memo.known[key] for name, key in keys.items() if key in memo.known}
+            names |= keys
+        todo = [c for c in group if c.id not in found]
+        if todo:
+            left[shown] = Part(shown, view, todo)
+    for parts in together(left):
+        said = _run(borrow, parts, verifier_files, anchors, limits)
+        if memo is not None:
+            memo.known.update({names[name]: dict(value) for name, value in said.items() if "error" not in value})
+        found |= said
     return tuple(_score(c, found.get(c.id, {"error": "the check was not run"})) for c in criteria)
 
 
-def _group(
-    borrow: Borrow,
-    shown: Shown,
-    group: list[Criterion],
-    verifier_files: Files,
-    anchors: Mapping[str, Any],
-    whole: Graded,
-    limits: Limits,
-    memo: Memo | None,
-) -> dict[str, Mapping[str, Any]]:
-    """What the criteria that are shown the same say of it."""
-    graded = Graded(
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Criteria that are shown the same, and what that is."""
+
+    shown: Shown
+    view: Graded
+    criteria: list[Criterion]
+
+
+def together(left: Mapping[Shown, Part]) -> list[list[Part]]:
+    """Parts that one call can run one after the other: what sees all, then one that sees less of it.
+
+    What the second is not shown is removed before its checks run, so there can be no third.
+    """
+    whole = left.get(Shown(None, False))
+    rest = [part for part in left.values() if part is not whole]
+    if whole is None:
+        return [[part] for part in rest]
+    second = next((part for part in rest if not part.shown.message), None)
+    return [[whole, second] if second else [whole], *([part] for part in rest if part is not second)]
+
+
+def _view(shown: Shown, whole: Graded) -> Graded:
+    return Graded(
         start=shown.files(whole.start),
         end=shown.files(whole.end),
         message=whole.message if shown.message else "",
         irregular=shown.irregular(whole.irregular),
         conditions=whole.conditions,
     )
-    keys = _keys(memo, group, verifier_files, anchors, graded) if memo is not None else {}
-    found: dict[str, Mapping[str, Any]] = {}
-    if memo is not None:
-        found = {c.id: memo.known[keys[c.id]] for c in group if keys[c.id] in memo.known}
-        memo.hits += len(found)
-    left = [c for c in group if c.id not in found]
-    if not left:
-        return found
-    said = _run(borrow, left, verifier_files, anchors, graded, limits)
-    if memo is not None:
-        memo.known.update({keys[name]: dict(value) for name, value in said.items() if "error" not in value})
-    return found | said
 
 
 def _keys(
@@ -192,28 +206,37 @@ def _keys(
 
 def _run(
     borrow: Borrow,
-    group: list[Criterion],
+    parts: list[Part],
     verifier_files: Files,
     anchors: Mapping[str, Any],
-    graded: Graded,
     limits: Limits,
 ) -> dict[str, Mapping[str, Any]]:
+    """What the criteria of some parts say, in one call. The first part is shown all that the others are."""
+    first = parts[0].view
     payload: dict[str, Any] = {
-        "criteria": [
-            {"id": c.id, "check": c.check, "paths": list(c.paths), "anchors": anchors_for(c, anchors)} for c in group
+        "parts": [
+            {
+                "criteria": [
+                    {"id": c.id, "check": c.check, "paths": list(c.paths), "anchors": anchors_for(c, anchors)}
+                    for c in part.criteria
+                ],
+                "irregular": dict(part.view.irregular),
+                "start": sorted(part.view.start),
+                "end": sorted(part.view.end),
+            }
+            for part in parts
         ],
-        "message": graded.message,
-        "irregular": dict(graded.irregular),
-        "clock": graded.conditions.clock,
-        "seed": graded.conditions.seed,
+        "message": first.message,
+        "clock": first.conditions.clock,
+        "seed": first.conditions.seed,
         "check_wall_s": max(1.0, limits.wall_s / 3),
         "wall_s": max(1.0, limits.wall_s * 0.8),
     }
-    with borrow(layout(graded.start, graded.end, verifier_files)) as box:
+    with borrow(layout(first.start, first.end, verifier_files)) as box:
         result = box.call(ENTRY, payload, limits=limits)
     if result.breach or result.error or not isinstance(result.value, list):
         why = f"the checks broke the {result.breach} limit" if result.breach else result.error or "no scores"
-        return {c.id: {"error": why} for c in group}
+        return {c.id: {"error": why} for part in parts for c in part.criteria}
     return {f["criterion"]: f for f in result.value}
 
 

@@ -41,20 +41,32 @@ _CHECK = re.compile(r"(checks/[\w./-]+\.py):([A-Za-z_]\w*)")
 def grade(payload: Json) -> list[Json]:
     """Scores of the criteria in `payload`, in their order: [{"criterion", "score", "reason"} or {.., "error"}].
 
-    payload: criteria [{id, check, paths, anchors}], message, irregular {path: reason}, clock and seed (see
-    conditions), check_wall_s, wall_s.
+    payload: parts [{criteria [{id, check, paths, anchors}], irregular {path: reason}, start, end}], message, clock
+    and seed (see conditions), check_wall_s, wall_s. `start` and `end` are the paths that a part is shown: of the
+    second part on, all others are removed before its checks run.
     """
     os.umask(0o077)
     become_reaper()
     _own_names()
     conditions.apply(float(payload.get("clock", 0.0)), int(payload.get("seed", 0)))
     deadline = time.monotonic() + float(payload.get("wall_s", 25.0))
-    refused = _read_once(payload["criteria"])
-    payload = {**payload, "irregular": {**refused, **payload.get("irregular", {})}}
-    before, seen = _contents(), _stats()
+    refused = _read_once([c for part in payload["parts"] for c in part["criteria"]])
     out: list[Json] = []
     spoilt = ""
-    for criterion in payload["criteria"]:
+    for number, part in enumerate(payload["parts"]):
+        if number and not spoilt:
+            _show_only(part)
+        shown = {**payload, "irregular": {**refused, **part.get("irregular", {})}}
+        found, spoilt = _part(part["criteria"], shown, deadline, spoilt)
+        out += found
+    return out
+
+
+def _part(criteria: list[Json], payload: Json, deadline: float, spoilt: str) -> tuple[list[Json], str]:
+    """What the checks of one part say, and why the rest cannot be run any more."""
+    before, seen = _contents(), _stats()
+    out: list[Json] = []
+    for criterion in criteria:
         left = min(float(payload.get("check_wall_s", 10.0)), deadline - time.monotonic())
         if spoilt or left <= 0:
             found = {"error": spoilt or "no time was left for this check"}
@@ -66,7 +78,21 @@ def grade(payload: Json) -> list[Json]:
         out.append({"criterion": criterion["id"], **found})
     if not spoilt and _contents() != before:  # a mapped write may change no time stamp
         out = [o if "error" in o else {**o, "error": "a check changed the workspace"} for o in out]
-    return out
+        spoilt = "not run: a check changed the workspace"
+    return out, spoilt
+
+
+def _show_only(part: Json) -> None:
+    """Remove what this part is not shown, and empty folders with it."""
+    for state in ("start", "end"):
+        keep = {os.path.join(".", state, path) for path in part[state]}
+        for folder, _, names in os.walk(os.path.join(".", state), topdown=False):
+            for name in names:
+                path = os.path.join(folder, name)
+                if path not in keep:
+                    os.unlink(path)
+            if folder != os.path.join(".", state) and not os.listdir(folder):
+                os.rmdir(folder)
 
 
 def _irregular(criterion: Json, payload: Json) -> Json | None:
