@@ -23,6 +23,7 @@ from rover.repair.case import Lattice, Settings, case_id, confirm, confirm_mask,
 from rover.repair.history import envs, read_parent, recorded, view
 from rover.repair.intent import Intent, last_admitted
 from rover.repair.oracle import ContractUnanswerable, Opinion, Oracle, state_of
+from rover.repair.proposals.check import honest, refusal
 from rover.repair.proposals.protocol import Draft, PackageView
 from rover.repair.proposals.registry import propose
 from rover.repair.proposals.styles import Products, propose_styles
@@ -248,13 +249,20 @@ class _Session:
         """Sets of drafts, at most one for each component in a set: the caller's, or else the proposers'."""
         request = self.request
         if request.given:
-            return Products([request.given], 0)
+            return Products([tuple(self._own(draft, seen) for draft in request.given)], 0)
         if request.styles > 1:
             return propose_styles(
                 seen, found, request.styles, history=request.history, without=request.without, tell=self.progress
             )
         made = propose(seen, found, history=request.history, without=request.without, tell=self.progress)
         return Products([made], 0)
+
+    def _own(self, draft: Draft, seen: PackageView) -> Draft:
+        """A caller's draft with its real writes. PackageError where it is no component of this package."""
+        problem = refusal(seen, draft.component, draft)
+        if problem:
+            raise PackageError("proposal", draft.component, problem)
+        return honest(seen, draft)
 
     def _frozen(self, drafts: Sequence[Draft]) -> list[Frozen]:
         """Frozen once; what would change nothing is none."""

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from rover.rollout.engine import Engine
 
 #: findings that an edit may answer by taking a file away: the file is the defect
-EXCESS = frozenset({"leaked_answer", "excess_input", "verifier_readable", "leftover_output", "conflicting_copies"})
+EXCESS = frozenset(
+    {
+        "leaked_answer", "excess_input", "verifier_readable", "leftover_output", "conflicting_copies", "goal_at_start",
+        "misnamed_input",
+    }
+)  # fmt: skip
 #: what is wrong, and the ids that show it
 Problem = tuple[str, tuple[str, ...]]
 #: findings whose repair may shorten the way to a solution
@@ -49,12 +54,13 @@ def _shrunk(parent: Trial, now: Trial, findings: Sequence[Finding]) -> Iterator[
     excess = " ".join(" ".join([f.message, *f.evidence, str(f.details)]) for f in findings if f.kind in EXCESS)
     before, after, admitted = parent.env.start, now.env.start, now.intent.start
     edited = []
+    held = set(after.values())  # a file under another name is not gone
     for path, data in before.items():
         if after.get(path) == data or _named(path, excess):
             continue
         if path in after:
             edited += [path] if admitted.get(path) != after[path] else []
-        elif not admitted or path in admitted:
+        elif (not admitted or path in admitted) and data not in held:
             yield f"the input {path} is gone", (path, blob_id(data))
     if edited:
         lost = _lost(now.replay.engine, {p: before[p] for p in edited}, {p: after[p] for p in edited})
