@@ -70,8 +70,8 @@ class TaskAgain(_Again):
 
     def _made(self, view: PackageView) -> Draft | None:
         now = view.env.instruction
-        if says_the_contract(view, now) and view.contract == view.env.contract:
-            text = worded(view) or now
+        if says_the_contract(view, now):  # in other words it would say no more
+            text = now
         else:
             text = worded(view) or restated(now, view.contract, missing(now, view.contract))
         return task_draft(view, text, "say what the contract says, in the words of its family")
