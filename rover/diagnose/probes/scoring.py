@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -144,7 +144,24 @@ class Guarded:
             target = next((t for t in env.targets() if t in why), env.targets()[0] if env.targets() else "")
             text = f"{criterion.id} forbids {target}, which the task has written: {why[:120]}"
             out.append(_found(self.name, "protected_target", text, env, right, [criterion.id], target))
-        return tuple(out)
+        return (*out, *self._with_the_contract(ctx))
+
+    def _with_the_contract(self, ctx: ProbeContext) -> Iterator[Finding]:
+        """Criteria that protect a deliverable because the contract itself does, which `contradictions` says of it."""
+        env = ctx.env
+        targets = set(env.targets())
+        both = {
+            r.id: sorted(targets & set(r.rule.paths))
+            for r in env.contract.requirements
+            if isinstance(r.rule, ProtectedRule) and targets & set(r.rule.paths)
+        }
+        held = [s for s in states(ctx) if s.kind == "reference"] if both else []
+        for state in held:
+            for score in state.verdict.scores:
+                if score.requirement in both and score.score < 1:
+                    path = both[score.requirement][0]
+                    text = f"{score.criterion} forbids {path}, as the contract does that has it written"
+                    yield _found(self.name, "protected_target", text, env, held, [score.criterion], path)
 
 
 def states(ctx: ProbeContext) -> tuple[Judged, ...]:
