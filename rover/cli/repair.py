@@ -38,6 +38,10 @@ def command(
     styles: int = typer.Option(
         1, "--styles", min=1, max=8, help="Proposals of so many styles for each component, tried set by set."
     ),
+    model: str = typer.Option("", "--model", metavar="NAME", help="A model that proposes, after rules and history."),
+    server: str = typer.Option("", "--server", metavar="URL", envvar="OPENAI_BASE_URL", help="The model's server."),
+    key: str = typer.Option("", "--key", envvar="OPENAI_API_KEY", help="Key for the server.", hidden=True),
+    recording: Path | None = typer.Option(None, "--model-recording", metavar="FILE", help="Play and keep its answers."),
     max_rollouts: int | None = typer.Option(None, "--max-rollouts", min=0, help="Run no more rollouts than this."),
     max_seconds: float | None = typer.Option(None, "--max-seconds", min=0, help="Stop after so many seconds."),
     max_tokens: int | None = typer.Option(None, "--max-tokens", min=0, help="Stop after so many tokens of models."),
@@ -64,6 +68,7 @@ def command(
         raise UsageError("--review and --dry-run exclude each other")
     from rover.ops.repair import RepairRequest, repair
     from rover.repair.budget import RepairBudget
+    from rover.repair.proposals.models import models
     from rover.sandbox.registry import open_runtime
 
     request = RepairRequest(
@@ -79,6 +84,7 @@ def command(
         review=review,
         choose=Question() if interactive else None,
         styles=styles,
+        proposers=models(model, server, key, recording),
         budget=RepairBudget(rollouts=max_rollouts, seconds=max_seconds, tokens=max_tokens),
     )
     with progress("repair") as bar:

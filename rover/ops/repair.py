@@ -18,7 +18,7 @@ from rover.repair.drafts import by_hand, from_revision
 from rover.repair.history import view
 from rover.repair.intent import Intent
 from rover.repair.keep import keep
-from rover.repair.proposals.protocol import Draft
+from rover.repair.proposals.protocol import Draft, Proposer
 from rover.repair.ready import ready
 from rover.repair.session import CaseRequest, Considered, consider, measure
 from rover.rollout.engine import Engine
@@ -53,6 +53,7 @@ class RepairRequest:
     models: Sequence[Policy] = ()
     command: str = "repair"
     styles: int = 1
+    proposers: Sequence[Proposer] = ()  # beside the built-in ones
     budget: RepairBudget = field(default_factory=RepairBudget)
     branch: str = ""  # the one to repair; the current one where empty
     review: bool = False  # leave the choice on a branch of its own
@@ -126,6 +127,7 @@ def _attempt(
         models=request.models,
         given=given,
         styles=request.styles,
+        proposers=request.proposers,
         budget=request.budget,
     )
     found = consider(store, engine, case, progress)

@@ -24,7 +24,7 @@ from rover.repair.history import envs, read_parent, recorded, view
 from rover.repair.intent import Intent, last_admitted
 from rover.repair.oracle import ContractUnanswerable, Opinion, Oracle, state_of
 from rover.repair.proposals.check import honest, refusal
-from rover.repair.proposals.protocol import Draft, PackageView
+from rover.repair.proposals.protocol import Draft, PackageView, Proposer
 from rover.repair.proposals.registry import propose
 from rover.repair.proposals.styles import Products, propose_styles
 from rover.repair.trials import NobodyToAsk
@@ -61,6 +61,7 @@ class CaseRequest:
     history: bool = True
     without: frozenset[str] = frozenset()
     styles: int = 1
+    proposers: Sequence[Proposer] = ()  # beside the built-in ones: those that need settings, such as models
     budget: RepairBudget = field(default_factory=RepairBudget)
 
 
@@ -252,9 +253,12 @@ class _Session:
             return Products([tuple(self._own(draft, seen) for draft in request.given)], 0)
         if request.styles > 1:
             return propose_styles(
-                seen, found, request.styles, history=request.history, without=request.without, tell=self.progress
-            )
-        made = propose(seen, found, history=request.history, without=request.without, tell=self.progress)
+                seen, found, request.styles, history=request.history, without=request.without,
+                more=request.proposers, tell=self.progress,
+            )  # fmt: skip
+        made = propose(
+            seen, found, history=request.history, without=request.without, more=request.proposers, tell=self.progress
+        )
         return Products([made], 0)
 
     def _own(self, draft: Draft, seen: PackageView) -> Draft:
