@@ -199,7 +199,9 @@ class _Session:
             now = self._replay(found, intent, parent, proposals)
             first = first or now
             ended = now.lattice is None or now.lattice.selection.control_passed
-            if ended or now.record.outcome == "dry_run":
+            # the sealed audit is asked once a case: another set after its veto would be made with its help
+            asked = any(gate.gate == "audit" for gate in now.record.confirmation)
+            if ended or asked or now.record.outcome == "dry_run":
                 return replace(now, sets=tried, sets_left_out=left_out)
         if first is None:
             return self._nothing(found, "kept", "no proposal for any component; try --propose or --from", intent)
