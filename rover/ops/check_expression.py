@@ -17,7 +17,7 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
 from rover_store.errors import NotFound, UsageError
 
@@ -58,7 +58,7 @@ def parse(text: str) -> Check:
     if kind not in KINDS or not colon or not name.strip():
         hint = f"KIND:NAME, with KIND one of {', '.join(KINDS)}"
         raise UsageError(f"--check {text!r} is not an expression", hint=hint)
-    check = Check(cast(Kind, kind), name.strip(), negated)
+    check = Check(kind, name.strip(), negated)
     if kind == "score":
         return _score(text, check)
     _known(check)
