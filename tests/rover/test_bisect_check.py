@@ -222,7 +222,8 @@ def test_the_command(
     assert (value["commit"], value["by_replay"], value["by_evidence"]) == (ids[BAD], 0, len(value["judged"]))
     for words, message in (
         ([NAME], "name one of --run and --check"), ([NAME, "--check", "x", "--run", "y"], "name one of"),
-        ([NAME, "HEAD", "--check", "probe:replay"], "--good and --bad"), ([NAME, "--check", "what"], "is not an expression"),
+        ([NAME, "HEAD", "--check", "probe:replay"], "--good and --bad"),
+        ([NAME, "--check", "what"], "is not an expression"),
         (["HEAD~1", "--run", "true", "--good", "HEAD"], "go with --check"),
         (["no", "--check", "probe:replay"], "found"),
         ([NAME, "--check", "probe:replay", "--bad", "nope"], "revision not found"),
