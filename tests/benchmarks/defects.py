@@ -37,10 +37,6 @@ from rover_store.records import Diagnosis
 from rover_store.store import Store
 
 HERE = Path(__file__).resolve().parents[2]
-#: component at fault -> its bit
-MASKS = {"context": 1, "task": 2, "harness": 4, "verifier": 8}
-#: kinds that more than one combination repairs rightly
-EITHER = {"changed_data": (1, 8)}
 #: nothing is wrong with the package; `agent`: rollouts failed in it all the same, such as a build's careless ones
 SOUND = ("sound", "agent")
 AGENT = "agent_mistake"
@@ -126,12 +122,9 @@ class Matrix:
         case.findings = [f"{f.probe}: {f.kind} ({f.components[0]})" for f in confirmed]
         case.expected = [f"{kind} ({component})" for kind, component in done.expects]
         named = {(f.kind, f.components[0]) for f in confirmed}
-        kinds_named = {kind for kind, _ in named}
         case.check(found.verdict == "environment", f"diagnosed as {found.verdict}")
         for kind, component in done.expects:
-            either = kind == "renamed_deliverable"  # the request's or the verifier's name may be the odd one
-            hit = kind in kinds_named if either else (kind, component) in named
-            case.check(hit, f"no finding {kind} ({component})")
+            case.check((kind, component) in named, f"no finding {kind} ({component})")
 
     def agent(self, case: Case, store: Store) -> None:
         """A sound package in which careless agents and attackers failed: nothing may change."""
@@ -165,12 +158,8 @@ class Matrix:
 
 
 def right_masks(done: Injected) -> tuple[int, ...]:
-    """The combinations that repair an injection rightly: those of the components at fault."""
-    if done.kind in EITHER:
-        return EITHER[done.kind]
-    if done.kind == "renamed_deliverable":
-        return (2,) if done.paths == ("task/instruction.md",) else (8,)
-    return (sum({MASKS[component] for _, component in done.expects}),)
+    """The combinations that repair an injection rightly."""
+    return done.right
 
 
 def packages(store: Store) -> dict[str, list[str]]:

@@ -96,8 +96,8 @@ class LimitsTooTight:
             raise Unfit(self.kind, "the reference holds no deliverable")
         size = min(len(d) for d in done.values())
         limit, value = rng.choice((
-            ("file_bytes", rng.choice((8, 16, max(1, size // 4)))), ("file_bytes", max(1, size // 2)),
-            ("output_bytes", rng.choice((16, 32, 64))), ("inodes", rng.choice((0, 1))),
+            ("file_bytes", 8), ("file_bytes", max(1, size // 4)), ("file_bytes", max(1, size // 2)),
+            ("output_bytes", rng.choice((16, 32, 64))), ("memory_bytes", 1 << 20), ("open_files", 3), ("wall_s", 0.0),
         ))  # fmt: skip
         limits = env.harness.limits.model_copy(update={limit: value})
         harness = env.harness.model_copy(update={"limits": limits})

@@ -80,8 +80,10 @@ class ForbiddenDeliverable:
         wider = needs[0].model_copy(update={"rule": ProtectedRule(paths=tuple(sorted({*rule.paths, path})))})
         requirements = tuple(wider if r.id == wider.id else r for r in env.contract.requirements)
         contract = env.contract.model_copy(update={"requirements": requirements})
+        said = rng.choice((f"`{path}` must stay as it is.", f"Do not touch `{path}`.", f"Keep `{path}` unchanged."))
         damage = ProtectedTarget().guarded(env, targets[0])
-        return Damage({CONTRACT: contract.dump(), **damage.files}, f"the contract protects {path}; {damage.note}")
+        files = {INSTRUCTION: _inserted(env.instruction, said, rng), CONTRACT: contract.dump(), **damage.files}
+        return Damage(files, f"the request also says: {said}; {damage.note}")
 
 
 class AnswerInRequest:
