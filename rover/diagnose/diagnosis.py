@@ -13,6 +13,7 @@ from typing import Literal
 
 from rover.diagnose.blame import blamed, told_apart
 from rover.diagnose.confidence import confidence, in_verdict
+from rover.diagnose.kinds import RULES_OUT
 from rover.diagnose.protocol import ProbeContext, Recorded
 from rover.diagnose.registry import asked, probes
 from rover.diagnose.weighing import explained, suspects
@@ -51,7 +52,7 @@ def diagnose(
             broken[probe.name] = why
     findings = tuple(f.model_copy(update={"confidence": confidence(f)}) for f in explained(found, ctx.env))
     blame = blamed(ctx, findings)
-    findings = told_apart(findings, blame)
+    findings = tuple(_with_exclusion(f) for f in told_apart(findings, blame))
     verdict = _verdict(ctx, findings, broken)
     return Diagnosis(
         package=ctx.env.package,
@@ -64,6 +65,14 @@ def diagnose(
         blame=(blame.by_component or None) if verdict == "environment" else None,
         confidence=in_verdict(verdict, findings),
     )
+
+
+def _with_exclusion(finding: Finding) -> Finding:
+    """A confirmed finding says what it rules out: itself, or as its kind does."""
+    text = RULES_OUT.get(finding.kind)
+    if finding.excludes or finding.status != "confirmed" or text is None:
+        return finding
+    return finding.model_copy(update={"excludes": (text,)})
 
 
 def agent_failures(recorded: Iterable[Recorded]) -> tuple[Recorded, ...]:

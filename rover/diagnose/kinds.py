@@ -165,3 +165,36 @@ def kind(name: str) -> Kind:
         if one.name == name:
             return one
     raise NotFound("kind of finding", name, hint=f"known: {', '.join(k.name for k in KINDS)}")
+
+
+_NO_POLICY = "an agent's mistake: no policy could know or do better"
+_FIXED_STATES = "an agent's mistake: the verifier was tried on fixed states"
+#: kind -> what a confirmed finding of it rules out, where the finding itself says nothing closer
+RULES_OUT: dict[str, str] = {
+    "missing_input": "an agent's mistake: nobody can read what is not there",
+    "misnamed_input": "lost data: the content is there, under another name",
+    "changed_data": "a wrong expected value: it belongs to the data as they were",
+    "conflicting_copies": _NO_POLICY,
+    "wrong_unit": _NO_POLICY,
+    "leaked_answer": "skill: who passes may only have read the answer",
+    "verifier_readable": "skill: who passes may only have read the checks",
+    "goal_at_start": "skill: nothing has to be done",
+    "leftover_output": _NO_POLICY,
+    "protected_target": _NO_POLICY,
+    "missing_given": "an agent's mistake: the request does not tell what the contract needs",
+    "wrong_given": "an agent's mistake: the request tells something else than the contract",
+    "ambiguous_request": "an agent's mistake: either reading is as good",
+    "renamed_deliverable": "an agent's mistake: it was asked for another name",
+    "contradiction": _NO_POLICY,
+    "tool_removed": "an agent's mistake: nothing that is offered can do it",
+    "wrong_anchor": "changed data: the verifier was built on what is there",
+    "stale_anchor": "broken data: the rest of the package records the present files",
+    "missing_anchor": _FIXED_STATES,
+    "lax_verifier": _FIXED_STATES,
+    "strict_verifier": _FIXED_STATES,
+    "weak_pass_mark": "the checks: each of them judges this work rightly",
+    "unscored_requirement": "an agent's mistake: criteria and contract were read alone",
+    "extra_demand": "an agent's mistake: criteria and contract were read alone",
+    "verifier_crash": _FIXED_STATES,
+    "failed_write": "a silent no-op: the refusal is on record",
+}

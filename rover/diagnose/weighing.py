@@ -134,7 +134,8 @@ def reach(cause: Finding, env: Env) -> frozenset[str] | None:
     if cause.kind in _DATA:
         paths = {str(p) for p in (details.get("path"), details.get("subject"), *details.get("paths", [])) if p}
         named |= {a.requirement.id for a in asked(contract) if paths & set(a.sources)}
-        named |= {r.id for r in contract.requirements if named and r.rule.kind in ("rest", "edit")}
+    if cause.kind in _DATA | _EXPECTED and named:  # what may be edited rests on which rows are listed
+        named |= {r.id for r in contract.requirements if r.rule.kind in ("rest", "edit")}
     if cause.kind in ("extra_demand", "verifier_crash", "renamed_deliverable", "unsound_reference", *_GONE):
         return None
     return frozenset(named) or None

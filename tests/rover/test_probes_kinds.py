@@ -11,7 +11,7 @@ import pytest
 from packages import ORDERS, REPORT, runtime, summary_package, summary_resources
 
 from rover.diagnose.inside_data import copies, rows, spellings, undone
-from rover.diagnose.kinds import KINDS, kind
+from rover.diagnose.kinds import KINDS, RULES_OUT, kind
 from rover.diagnose.probes.fickle import pure
 from rover.diagnose.probes.request import in_another_unit, terms
 from rover.diagnose.probes.solving import tighter
@@ -80,6 +80,7 @@ def test_every_kind_that_a_probe_may_find_is_listed() -> None:
     assert len(set(names)) == len(names)
     assert all(k.summary.endswith(".") for k in KINDS)
     assert {k for p in probes() for k in p.written_for} <= set(names)
+    assert set(RULES_OUT) <= set(names)
     said = set()
     for path in (Path(__file__).parents[2] / "rover/diagnose/probes").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
