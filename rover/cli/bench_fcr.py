@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rover.cli.output import Json, Sandbox, Seed, Workers, note, print_json, progress, say, table, wrapped
+from rover.cli.output import Json, Sandbox, Seed, note, print_json, progress, say, table, wrapped
 
 if TYPE_CHECKING:
     from rover.bench.fcr import BenchReport, BenchRequest, Suite, Told
@@ -19,7 +19,7 @@ def command(
     ),
     split: str = typer.Option("development", "--split", help="development or held-out; rules are tuned on the first."),
     count: int = typer.Option(0, "--count", min=0, help="Cases of a suite that has to be made first."),
-    limit: int = typer.Option(0, "--limit", min=0, help="Run the first cases alone."),
+    limit: int = typer.Option(0, "--limit", min=0, help="Run the first cases alone; 0: all."),
     exhaustive: bool = typer.Option(
         False, "--exhaustive/--lazy", help="Replay every combination as well, and compare."
     ),
@@ -38,7 +38,7 @@ def command(
     ),
     out: Path = typer.Option(None, "--out", metavar="FILE", help="Also write everything, case by case, as JSON."),
     page: Path = typer.Option(None, "--page", metavar="DIR", help="Also write a page and pictures into this folder."),
-    workers: int = Workers,
+    workers: int = typer.Option(2, "-n", "--workers", min=1, max=64, help="Cases at the same time."),
     seed: int = Seed,
     sandbox: str = Sandbox,
     as_json: bool = Json,

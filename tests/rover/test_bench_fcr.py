@@ -22,16 +22,16 @@ from rover.bench.fcr_case import Job
 from rover.bench.fcr_explain import explained, in_short
 from rover.bench.fcr_pool import Pool, Results
 from rover.bench.suites.bases import Base
-from rover.bench.suites.manifest import Case
+from rover.bench.suites.manifest import AgentRun, Case, Manifest
 from rover.bench.suites.open import open_suite
 from rover.rollout.env import below
 from rover.sandbox.protocol import Runtime
 from rover_store.errors import PackageError, UsageError
 
-#: a decoy, a pair that nothing but both edits repairs, and a verifier that reads another file than all else names
+#: a decoy; a request that names another file and hides how strict the verifier is; a verifier that reads another file
 CASES = [
     Wanted(runs=("solver+perturb_number", "solver:alternative+drop_row")),
-    Wanted("missing_given+tool_removed"),
+    Wanted("renamed_deliverable+strict_verifier", seed=2),
     Wanted("renamed_deliverable"),
 ]
 FILE = re.compile(r"[\w./-]+\.(?:csv|tsv|xlsx|jsonl|json|md)\b")
@@ -117,11 +117,11 @@ def test_defects_are_repaired_and_the_sound_package_left_alone(report: fcr.Bench
 
 def test_a_pair_that_greedy_and_local_only_get_wrong_and_apply_all_right(report: fcr.BenchReport) -> None:
     pair = report.rows[1]["result"]
-    assert (pair["selected"], pair["joint"]) == (6, True)
+    assert (pair["selected"], pair["joint"]) == (10, True)
     methods = pair["methods"]
     assert methods["apply-all"]["safe"]
-    assert not methods["greedy"]["safe"]  # neither edit alone makes it better
-    assert not methods["local-only"]["safe"]
+    for name in ("greedy", "local-only"):  # the request put right silences the trigger; the strict check is still there
+        assert (methods[name]["mask"], methods[name]["safe"]) == (2, False)
     assert not methods["no-op"]["changed"]
 
 
@@ -142,9 +142,9 @@ def test_the_report_is_json_a_page_and_words(report: fcr.BenchReport, place: Pat
     assert value["summary"]["methods"]["fcr"]["false_repair"]["value"] == 0
     page = fcr_page.html(value)
     assert page == fcr_page.html(value)
-    assert "missing_given+tool_removed" in page
+    assert "renamed_deliverable+strict_verifier" in page
     story = "\n".join(explained(report.rows[1]))
-    for part in ("Broken on purpose", "Diagnosis: environment", "Proposed for", "TH", "Apply-all applies", "Greedy"):
+    for part in ("Broken on purpose", "Diagnosis: environment", "Proposed for", "TV", "Apply-all applies", "Greedy"):
         assert part in story
     assert "sound package" in "\n".join(explained(report.rows[0]))
     assert next(in_short(report.rows[0])).startswith("case 0001")
@@ -166,7 +166,7 @@ def test_a_worker_is_told_nothing_of_what_was_done(place: Path) -> None:
     asked = request(place)
     for job in fcr.jobs(fcr.open_suite(asked), asked):
         text = json.dumps(asdict(job))
-        assert not any(word in text for word in ("renamed", "removed", "decoy", "defect", "missing"))
+        assert not any(word in text for word in ("renamed", "strict", "decoy", "defect", "missing"))
         assert job.without == ()
 
 
@@ -174,8 +174,19 @@ def test_leaving_out_names_injected_and_expected_kinds_of_defects_alone(place: P
     asked = request(place, leave_out=True)
     made = {job.case: job.without for job in fcr.jobs(fcr.open_suite(asked), asked)}
     assert set(made) == {"0002", "0003"}
-    assert {"tool_removed", "missing_given"} <= set(made["0002"])
+    assert {"renamed_deliverable", "strict_verifier"} <= set(made["0002"])
     assert "renamed_deliverable" in made["0003"]
+
+
+def test_failures_of_agents_share_an_engine_by_package_and_need_no_other_method(tmp_path: Path) -> None:
+    run = AgentRun(policy="solver+drop_row", seed=4)
+    facts = {"branch": "b", "commit": "c" * 40, "workspace": "w", "label": "decoy", "runs": (run,)}
+    cases = tuple(Case(id=f"000{n}", package=f"p{n % 2}", **facts) for n in range(4))  # type: ignore[arg-type]
+    suite = fcr.Suite(tmp_path, Manifest(suite="agents", cases=cases), cases)
+    made = fcr.jobs(suite, fcr.BenchRequest(suite="agents"))
+    assert [job.share for job in made] == ["p0", "p1", "p0", "p1"]
+    assert not any(job.baselines for job in made)
+    assert made[0].runs == (("solver+drop_row", 4),)
 
 
 def test_results_are_known_by_case_settings_and_code(tmp_path: Path) -> None:
