@@ -16,6 +16,7 @@ from rover.cli.output import (
     Sandbox,
     Seed,
     Workers,
+    counted,
     note,
     print_json,
     print_jsonl,
@@ -114,7 +115,7 @@ def _print_several(found: list[Diagnosis], explain: bool, rev: str) -> None:
                 print()
                 _print(one, explain, rev)
     counts = {v: sum(d.verdict == v for d in found) for v in dict.fromkeys(d.verdict for d in found)}
-    say(f"\n{len(found)} packages: " + ", ".join(f"{n} {v}" for v, n in counts.items()))
+    say(f"\n{counted(len(found), 'package')}: " + ", ".join(f"{n} {v}" for v, n in counts.items()))
     if counts.get("environment"):
         say("next: rover diagnose PACKAGE --explain; rover repair PACKAGE --fcr")
 
