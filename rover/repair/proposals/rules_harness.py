@@ -11,7 +11,8 @@ from rover_store.records import Budget, Diagnosis, Finding, Harness, Limits
 
 #: a solver that needs n turns is granted twice as many
 SLACK = 2
-KINDS = frozenset({"tool_removed", "budget_too_small", "limits_too_tight", "unsolvable", "failed_write"})
+#: a solver that gets nowhere, or whose write fails, says no more than that something is lacking: no rule is for that
+KINDS = frozenset({"tool_removed", "budget_too_small", "limits_too_tight"})
 
 
 class HarnessByRule:
@@ -33,12 +34,9 @@ class HarnessByRule:
             elif finding.kind == "budget_too_small":
                 new = _roomier(new, finding)
                 done += [f"grant {_granted(before, new)}"] if new != before else []
-            elif finding.kind in ("limits_too_tight", "failed_write"):
+            elif finding.kind == "limits_too_tight":
                 new = _looser(new, finding)
                 done += ["loosen the limits that refuse what the task needs"] if new != before else []
-            elif finding.kind == "unsolvable":
-                new = with_turns(new, SLACK * old.budget.turns)
-                done += [f"grant {new.budget.turns} turns, in case the solver lacks room"] if new != before else []
         if new == old:
             return None
         files = {**view.component("harness"), "harness.json": new.dump()}

@@ -21,7 +21,7 @@ _BULLET = re.compile(r"^\s*(?:[-*]|\d+[.)])\s+")
 KINDS = frozenset(
     {
         "missing_given", "renamed_deliverable", "wrong_given", "ambiguous_request", "contradiction", "leaked_answer",
-        "extra_demand", "missing_input", "misnamed_input", "unsolvable",
+        "extra_demand", "missing_input", "misnamed_input",
     }
 )  # fmt: skip
 
@@ -161,7 +161,6 @@ _RULES: dict[str, Callable[[PackageView, str, Finding], Edit]] = {
     "extra_demand": _whole,
     "missing_input": _whole,
     "misnamed_input": _whole,
-    "unsolvable": _whole,
 }
 
 
