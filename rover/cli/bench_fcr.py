@@ -183,6 +183,8 @@ def _paired(s: dict[str, Any]) -> str:
         (f"FCR - {name}", p["wins"], p["losses"], p["ties"], percent(p["difference"]))
         for name, p in s["paired"].items()
     ]
+    if not rows:
+        return ""
     return table(rows, ("same cases", "wins", "losses", "ties", "difference in SRR, points"), right=(1, 2, 3))
 
 
