@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from rover.rollout.env import Env, reference_state
+from rover.rollout.env import Env, in_the_way, reference_state
 from rover.sandbox.protocol import Files
 from rover.verify.grade import passes
 from rover.verify.mutate import changed, laid
@@ -161,6 +161,7 @@ def alternative_state(env: Env, name: str) -> tuple[Files, str]:
     gone = {c.path for c in record.changes if c.deleted}
     if not files and not gone:
         raise PackageError("verifier/cases/cases.json", "states", f"{name}: there is no state in verifier/{where}files")
+    gone |= {other for path in files for other in in_the_way(path, env.start)}
     state = {p: d for p, d in {**env.start, **files}.items() if p not in gone}
     return dict(sorted(state.items())), record.final_message
 

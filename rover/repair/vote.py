@@ -17,6 +17,7 @@ from rover.repair.intent import Intent, criticals
 from rover.repair.oracle import Opinion
 from rover.rollout.env import Env
 from rover_store.records import Contract, Criterion, Deliverable, Requirement
+from rover_store.records.contract import ProtectedRule
 
 _GUARD = re.compile(
     r"\b(?:other|else|only|unchanged|untouched|protected|as (?:it|they) (?:is|are)|do not|don't|must not|never"
@@ -37,6 +38,7 @@ def by_vote(
     that criteria of the package find broken in its reference, for demands that the contract does not hold.
     """
     contract, undecided, notes = _paths(env)
+    contract = _allowed(env, contract, undecided, notes)
     kept: list[Requirement] = []
     for requirement in contract.requirements:
         balance = _balance(env, requirement, reference, start)
@@ -61,6 +63,35 @@ def by_vote(
         pass_weight=env.verifier.pass_weight,
         critical=criticals(env) & {r.id for r in kept},
     )
+
+
+def _allowed(env: Env, contract: Contract, undecided: list[str], notes: list[str]) -> Contract:
+    """The contract with no deliverable protected: one that is to be written and to be left alone says both itself.
+
+    Request, reference and the criteria of the deliverable vote for writing it, a criterion that scores the
+    protection against.
+    """
+    needs = []
+    for need in contract.requirements:
+        rule = need.rule
+        for target in contract.deliverables if isinstance(rule, ProtectedRule) else ():
+            if not isinstance(rule, ProtectedRule) or target.path not in rule.paths:
+                continue
+            mine = {r.id for r in contract.requirements if r.deliverable == target.id}
+            votes = sum(
+                (
+                    _says(env.instruction, target.path),
+                    any(c.path == target.path and not c.deleted for c in env.reference.changes),
+                    any(c.requirement in mine and c.weight > 0 for c in env.verifier.criteria),
+                )
+            ) - any(c.requirement == need.id and c.weight > 0 for c in env.verifier.criteria)
+            if votes > 0:
+                rule = rule.model_copy(update={"paths": tuple(p for p in rule.paths if p != target.path)})
+                notes.append(f"{target.path} is to be written, and not protected by {need.id}")
+            else:
+                undecided.append(f"whether {target.path} is to be written or left alone")
+        needs.append(need.model_copy(update={"rule": rule}) if rule != need.rule else need)
+    return contract.model_copy(update={"requirements": tuple(needs)})
 
 
 def _balance(env: Env, requirement: Requirement, reference: Opinion | None, start: Opinion | None) -> int:

@@ -154,8 +154,16 @@ def reference_state(env: Env) -> Files:
         if data is None:
             reason = f"{change.path} is not in reference/files"
             raise PackageError("verifier/reference/reference.json", f"changes.{number}.path", reason)
+        for other in in_the_way(change.path, state):
+            del state[other]
         state[change.path] = data
     return dict(sorted(state.items()))
+
+
+def in_the_way(path: str, state: Files) -> list[str]:
+    """Files of a state that stand where a file of this path has to go: as a folder of it, or below it."""
+    above = {path[:i] for i, c in enumerate(path) if c == "/"}
+    return [other for other in state if other in above or other.startswith(path + "/")]
 
 
 def tree_of(files: Files) -> str:

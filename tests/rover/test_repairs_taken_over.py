@@ -14,10 +14,12 @@ from rover.repair.proposals.protocol import Earlier, PackageView, Precedent
 from rover.repair.proposals.registry import propose
 from rover.repair.proposals.rules_verifier import VerifierByRule
 from rover.repair.proposals.verifier_edit import BESIDE, VerifierEdit
+from rover.repair.vote import by_vote
 from rover.rollout.engine import Engine
-from rover.rollout.env import Env, env_from_files
+from rover.rollout.env import Env, env_from_files, in_the_way, reference_state
 from rover_store.ids import ComponentName
 from rover_store.records import Criterion, Diagnosis, Finding, Verifier
+from rover_store.records.contract import ProtectedRule
 
 
 def package(**changes: bytes) -> Env:
@@ -168,3 +170,31 @@ def test_a_symptom_has_all_of_them_written() -> None:
         assert b"Checks written from the contract" in draft.files["checks/main.py"]
         assert BESIDE not in draft.files
     assert VerifierByRule().propose(seen, diagnosis(finding("unheard", "verifier"))) is None
+
+
+# --- a contract that is at odds with itself, a start that is in the way ------------------------------------------
+def test_a_deliverable_that_the_contract_protects_is_put_right_by_the_task() -> None:
+    """Request, reference and criteria would have it written: the vote frees it, and T and V follow the vote."""
+    whole = package().contract
+    both = tuple(
+        r.model_copy(update={"rule": ProtectedRule(paths=(*r.rule.paths, "report.csv"))})
+        if isinstance(r.rule, ProtectedRule) else r for r in whole.requirements
+    )  # fmt: skip
+    env = package(task__contract_json=whole.model_copy(update={"requirements": both}).dump())
+    intent = by_vote(env, None, None)
+    assert intent.contract == whole
+    assert intent.undecided == ()
+    assert any("report.csv is to be written" in note for note in intent.notes)
+    seen = view_of(env, intent=intent.contract)
+    found = diagnosis(finding("contradiction", "task"), finding("protected_target", "verifier", criteria=["sources"]))
+    drafts = {d.component: d for d in propose(seen, found)}
+    assert drafts["task"].files["contract.json"] == whole.dump()
+    assert drafts["task"].files["instruction.md"] == INSTRUCTION.encode()
+    assert b"report.csv" not in drafts["verifier"].files[BESIDE]
+
+
+def test_a_reference_takes_the_place_of_what_stands_in_its_way() -> None:
+    env = package()
+    left = {**env.files, "context/files/report.csv/part-0": b"x"}
+    assert set(reference_state(env_from_files(left, summary_resources()))) == {"notes.md", "orders.csv", "report.csv"}
+    assert in_the_way("a/b.csv", {"a": b"", "a/b.csv/x": b"", "a/c": b"", "ab": b""}) == ["a", "a/b.csv/x"]
