@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from rover.diagnose.diagnosis import diagnose
 from rover.diagnose.hypotheses import Answers, with_hypotheses
 from rover.diagnose.protocol import ProbeContext
-from rover.repair.history import recorded
+from rover.repair.around import readable
+from rover.repair.history import recorded, siblings
 from rover.rollout.engine import Engine
 from rover.rollout.env import load_env
 from rover_store.errors import PackageError, SandboxError, UsageError
@@ -101,10 +102,8 @@ def _diagnosed(
     model: Answers | None,
 ) -> Diagnosis:
     env = load_env(store, entry.tree)
-
-    def read(tree: str) -> dict[str, bytes]:
-        return {path: store.objects.read(item.id) for path, item in store.objects.read_tree(tree).items()}
-
+    around = siblings(store, env.package, env.resources, commit)
+    read = readable(store, env, around, commit)
     ctx = ProbeContext(env, engine, seed, store.resources(commit), recorded(store, env), read)
     found = diagnose(ctx, progress=progress)
     return with_hypotheses(env, found, model) if model is not None else found

@@ -15,6 +15,7 @@ from rover_store.ids import ComponentName
 from rover_store.records import Context, Package
 
 if TYPE_CHECKING:
+    from rover.rollout.env import Env
     from rover_store.store import Store
 
 #: trailers of a commit that a repair promoted
@@ -44,6 +45,45 @@ def neighbours(
         return found
 
     return held
+
+
+def readable(
+    store: Store, env: Env, siblings: Mapping[str, tuple[str, ...]], commit: str
+) -> Callable[[str], dict[str, bytes]]:
+    """Files of a resource's tree by its id, where the commit, a package in it or its history holds that version.
+
+    NotFound for every other tree, though the store may hold it: what another branch kept is not this package's.
+    """
+    known: set[str] = set()
+
+    def versions() -> Iterator[set[str]]:
+        yield {r.tree for r in env.context.resources} | set(store.resources(commit).values())
+        held = neighbours(store, siblings, commit)
+        yield {one.bound for resource in siblings for one in held(resource).values()}
+        for entry in islice(store.log(commit), 1, MOST_COMMITS):
+            yield set(store.resources(entry.id).values())
+            yield set(_bindings(store, env.package, entry.id))
+
+    left = versions()
+
+    def read(tree: str) -> dict[str, bytes]:
+        while tree not in known:
+            found = next(left, None)
+            if found is None:
+                raise NotFound("version", tree)
+            known.update(found)
+        return {path: store.objects.read(item.id) for path, item in store.objects.read_tree(tree).items()}
+
+    return read
+
+
+def _bindings(store: Store, package: str, commit: str) -> list[str]:
+    """The versions of resources that a package was bound to at a commit."""
+    try:
+        data = _file(store, store.package(package, commit).tree, "context/context.json")
+        return [r.tree for r in Context.load(data, "context/context.json").resources]
+    except (NotFound, PackageError):
+        return []
 
 
 def precedents(store: Store, package: str, commit: str) -> Callable[[ComponentName], Iterator[Precedent]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from rover.diagnose.protocol import Recorded
-from rover.repair.around import neighbours, precedents
+from rover.repair.around import neighbours, precedents, readable
 from rover.repair.candidates import Parent
 from rover.repair.intent import is_admitted
 from rover.repair.proposals.protocol import Earlier, PackageView
@@ -139,7 +139,7 @@ def view(store: Store, env: Env, commit: str, engine: Engine | None) -> PackageV
         siblings=around,
         engine=engine,
         history=history(store, env.package, commit),
-        read=lambda tree: {path: store.objects.read(item.id) for path, item in store.objects.read_tree(tree).items()},
+        read=readable(store, env, around, commit),
         present=store.resources(commit),
         neighbours=neighbours(store, around, commit),
         precedents=precedents(store, env.package, commit),

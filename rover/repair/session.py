@@ -17,6 +17,7 @@ from rover.diagnose.protocol import ProbeContext, Recorded
 from rover.policy.protocol import Policy
 from rover.repair import fcr
 from rover.repair.audit import audit
+from rover.repair.behind import behind, joined, put_right
 from rover.repair.budget import BudgetSpent, Meter, RepairBudget
 from rover.repair.candidates import Frozen, Parent, freeze
 from rover.repair.case import Lattice, Settings, case_id, confirm, confirm_mask, run_case
@@ -179,8 +180,28 @@ class _Session:
             return self._nothing(found, "undecided", reason, intent)
         self._tell("propose")
         meant = intent.contract if intent.contract != self.env.contract else None
-        products = self._products(found, replace(seen, intent=meant))
+        seen = replace(seen, intent=meant)
+        products = self._products(found, seen)
+        wider = self._behind(found, products)
+        if wider is not found:
+            found = self.found = wider
+            products = self._products(found, seen)
         return self._tried(found, intent, products.sets, products.left_out)
+
+    def _behind(self, found: Diagnosis, products: Products) -> Diagnosis:
+        """The diagnosis, and what the first set of proposals would lay open."""
+        if self.request.given or not products.sets:
+            return found
+        proposals = self._frozen(products.sets[0])
+        parent = read_parent(self.store, self.env.package, self.request.commit)
+        right = put_right(parent, proposals)
+        if right is None:
+            return found
+        self._tell("behind")
+        more = behind(
+            self.engine, right, found, seed=self.request.seed, without=self.request.without, progress=self.progress
+        )
+        return joined(found, more)
 
     def _tried(
         self, found: Diagnosis, intent: Intent, sets: Sequence[tuple[Draft, ...]], left_out: int
