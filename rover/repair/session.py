@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rover.construct.rebuild import rebuild_verifier
 from rover.diagnose.diagnosis import diagnose
+from rover.diagnose.neighbours import with_recorded
 from rover.diagnose.protocol import ProbeContext, Recorded
 from rover.policy.protocol import Policy
 from rover.repair import fcr
@@ -23,14 +24,13 @@ from rover.repair.candidates import Frozen, Parent, freeze
 from rover.repair.case import Lattice, Settings, case_id, confirm, confirm_mask, run_case
 from rover.repair.history import envs, read_parent, recorded, view
 from rover.repair.intent import Intent, last_admitted
-from rover.repair.oracle import ContractUnanswerable, Opinion, Oracle, state_of
+from rover.repair.poll import polled
 from rover.repair.proposals.check import honest, refusal
 from rover.repair.proposals.protocol import Draft, PackageView, Proposer
 from rover.repair.proposals.registry import propose
 from rover.repair.proposals.styles import Products, propose_styles
 from rover.repair.trials import NobodyToAsk
-from rover.repair.vote import by_vote
-from rover.rollout.env import Env, load_env, reference_state
+from rover.rollout.env import Env, load_env
 from rover_store.errors import PackageError
 from rover_store.ids import BIT
 from rover_store.records import Diagnosis, GateResult, Repair, Trajectory
@@ -267,7 +267,14 @@ class _Session:
         admitted = last_admitted(envs(self.store, self.env.package, self.request.commit))
         if admitted is not None:
             return admitted
-        return by_vote(self.env, *opinions(self.engine, self.env), broken=broken(self.engine, self.env))
+        return polled(self.engine, self.env, self._built())
+
+    def _built(self) -> Env:
+        """The package on the data that it was built on, as far as those can be read."""
+        try:
+            return with_recorded(self.context, self.env) if self.context is not None else self.env
+        except PackageError:
+            return self.env
 
     def _products(self, found: Diagnosis, seen: PackageView) -> Products:
         """Sets of drafts, at most one for each component in a set: the caller's, or else the proposers'."""
@@ -324,32 +331,6 @@ def worth_replaying(found: Sequence[Recorded]) -> list[Trajectory]:
     ours = ("null:", "replay:", "solver:")
     ended = [r.trajectory for r in found if r.trajectory.end == "completed"]
     return [t for t in ended if not t.key.policy.startswith(ours)]
-
-
-def opinions(engine: Engine, env: Env) -> tuple[Opinion | None, Opinion | None]:
-    """What the oracle holds of the reference and of the start state; None where it cannot say."""
-    oracle = Oracle(engine, env.contract, env.start)
-    try:
-        start = oracle.judge([state_of(env.start, env.start)])[0]
-    except ContractUnanswerable:
-        return None, None
-    try:
-        reference = reference_state(env) if env.reference.changes else None
-    except PackageError:
-        reference = None
-    if reference is None:
-        return None, start
-    return oracle.judge([state_of(env.start, reference, env.reference.final_message)])[0], start
-
-
-def broken(engine: Engine, env: Env) -> frozenset[str]:
-    """Requirements that the package's own criteria find broken in its reference; none where there is no reference."""
-    try:
-        state = reference_state(env)
-    except PackageError:
-        return frozenset()
-    verdict = engine.grade_state(env, state, env.reference.final_message)
-    return frozenset(s.requirement for s in verdict.scores if s.status == "scored" and s.score < 1)
 
 
 def _differs(proposal: Frozen, env: Env) -> bool:

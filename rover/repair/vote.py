@@ -2,7 +2,8 @@
 
 Requirement by requirement, instruction, contract, reference and criteria vote between two readings: it is
 demanded as the contract says, or it is not. What fits both readings has no vote, silence counts against a
-demand, a tie is undecided and a person decides. The path of a deliverable is voted on in the same way.
+demand, a tie is undecided and a person decides. The path of a deliverable is voted on in the same way, and so is
+a value that request and contract state differently (rover.repair.ballots).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from rover.diagnose.demands import givens_used, states
+from rover.repair.ballots import made_on_other_data
 from rover.repair.intent import Intent, criticals
 from rover.repair.oracle import Opinion
 from rover.rollout.env import Env
@@ -29,19 +31,27 @@ _FILE = re.compile(r"(?<![\w/.-])[\w][\w./-]*\.(?:csv|tsv|xlsx|jsonl|json|md|txt
 
 
 def by_vote(
-    env: Env, reference: Opinion | None, start: Opinion | None, broken: frozenset[str] = frozenset()
+    env: Env,
+    reference: Opinion | None,
+    start: Opinion | None,
+    broken: frozenset[str] = frozenset(),
+    *,
+    built: Env | None = None,
+    disputed: frozenset[str] = frozenset(),
 ) -> Intent:
     """The reading with strictly most votes.
 
     `reference` and `start`: what the oracle holds of the reference state and of the start state under the
     contract; None where the package has no reference or the contract cannot be evaluated. `broken`: requirements
     that criteria of the package find broken in its reference, for demands that the contract does not hold.
+    `built`: the package on the data that the opinions were made on, where those are not the present ones.
+    `disputed`: given values that had a vote of their own; that the request states another is no silence.
     """
     contract, undecided, notes = _paths(env)
     contract = _allowed(env, contract, undecided, notes)
     kept: list[Requirement] = []
     for requirement in contract.requirements:
-        balance = _balance(env, requirement, reference, start)
+        balance = _balance(env, requirement, reference, start, built or env, disputed)
         if balance == 0:
             undecided.append(requirement.id)
         if balance < 0:
@@ -94,13 +104,21 @@ def _allowed(env: Env, contract: Contract, undecided: list[str], notes: list[str
     return contract.model_copy(update={"requirements": tuple(needs)})
 
 
-def _balance(env: Env, requirement: Requirement, reference: Opinion | None, start: Opinion | None) -> int:
+def _balance(
+    env: Env,
+    requirement: Requirement,
+    reference: Opinion | None,
+    start: Opinion | None,
+    built: Env,
+    disputed: frozenset[str],
+) -> int:
     """Votes for the demand less votes against it; the contract's own is the first."""
     scored = any(c.requirement == requirement.id and c.weight > 0 for c in env.verifier.criteria)
-    votes = 1 + (1 if _stated(env, requirement) else -1) + (1 if scored else -1)
+    votes = 1 + (1 if _stated(env, requirement, disputed) else -1) + (1 if scored else -1)
     if reference is not None and requirement.id in reference.satisfied:
         if not reference.satisfied[requirement.id]:
-            votes -= 1
+            # made on other data, it may be wrong now though it was right: that fits both readings
+            votes -= 0 if made_on_other_data(built, requirement) else 1
         elif start is None or not start.satisfied.get(requirement.id, False):
             votes += 1  # a state that holds at the start as well fits both readings
     return votes
@@ -135,7 +153,7 @@ def _names_what_they_read(env: Env, criteria: list[Criterion]) -> bool:
     return bool(own) and all(_says(env.instruction, word) for word in own)
 
 
-def _stated(env: Env, requirement: Requirement) -> bool:
+def _stated(env: Env, requirement: Requirement, disputed: frozenset[str]) -> bool:
     """Whether the request, with the files it cites, asks for this."""
     text = "\n".join([env.instruction, *_cited(env)])
     rule = requirement.rule
@@ -143,7 +161,7 @@ def _stated(env: Env, requirement: Requirement) -> bool:
         return _GUARD.search(text) is not None
     words = [getattr(rule, name) for name in _WORDS if hasattr(rule, name)]
     words += [PurePosixPath(p).name for p in getattr(rule, "paths", ())]
-    used = givens_used(Contract(requirements=(requirement,)))
+    used = set(givens_used(Contract(requirements=(requirement,)))) - disputed
     if any(not states(text, g.value) for g in env.contract.givens if g.name in used):
         return False
     target = next((d for d in env.contract.deliverables if d.id == requirement.deliverable), None)

@@ -83,4 +83,11 @@ def concerned(view: PackageView, findings: Iterable[Finding]) -> frozenset[str] 
         if not named and finding.kind not in ("extra_demand", "weak_pass_mark", "missing_anchor"):
             return None
         found |= named
-    return frozenset(found)
+    return frozenset(found | _alike(view, found))
+
+
+def _alike(view: PackageView, found: set[str]) -> set[str]:
+    """Requirements of the same kind for the same deliverable: who wrote one check wrongly wrote them all so."""
+    kinds = {r.id: (r.rule.kind, r.deliverable) for r in view.env.contract.requirements}
+    shapes = {kinds[name] for name in found if name in kinds}
+    return {name for name, shape in kinds.items() if shape in shapes}
