@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from rover.diagnose.demands import columns_of, states
+from rover.diagnose.demands import columns_of, states, states_given
 from rover.diagnose.restate import missing, restated, words
 from rover.repair.proposals.protocol import Draft, PackageView, Style, suspected
 from rover.repair.proposals.wordings import says_the_contract, worded
@@ -86,9 +86,14 @@ def _renamed(view: PackageView, text: str, finding: Finding) -> Edit:
 
 
 def _wrong(view: PackageView, text: str, finding: Finding) -> Edit:
-    """Another value than the contract's: the contract's, where the other one stands for it."""
+    """Another value than the contract's: the contract's, where the other one stands for it.
+
+    Where the package's own copy of the contract is at odds with what is meant, the request is right as it is.
+    """
     found, value = finding.details.get("found"), finding.details.get("value")
     given = _given(view, finding)
+    if given is not None and given.value != value and states_given(text, view.contract, given):
+        return text, f"leave the request, which states {words(given.value)} as it is meant"
     if found is None or value is None:
         return _whole(view, text, finding)
     columns = columns_of(view.contract, given.name) if given else ()

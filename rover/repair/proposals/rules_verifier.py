@@ -87,7 +87,7 @@ def concerned(view: PackageView, findings: Iterable[Finding]) -> frozenset[str] 
 
 
 def _alike(view: PackageView, found: set[str]) -> set[str]:
-    """Requirements of the same kind for the same deliverable: who wrote one check wrongly wrote them all so."""
-    kinds = {r.id: (r.rule.kind, r.deliverable) for r in view.env.contract.requirements}
-    shapes = {kinds[name] for name in found if name in kinds}
-    return {name for name, shape in kinds.items() if shape in shapes}
+    """Requirements about the same deliverables: a run shows some of what such checks get wrong, seldom all of it."""
+    about = {r.id: r.deliverable for r in view.env.contract.requirements}
+    wanted = {about[name] for name in found if name in about}
+    return {name for name, deliverable in about.items() if deliverable in wanted}
