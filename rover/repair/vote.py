@@ -166,7 +166,9 @@ def _stated(env: Env, requirement: Requirement, disputed: frozenset[str]) -> boo
         return False
     target = next((d for d in env.contract.deliverables if d.id == requirement.deliverable), None)
     if target is not None:
-        words += [c.name for c in target.columns] if rule.kind == "format" else []
+        # who asks for an edit that leaves the rest as it is asks for the columns that are there
+        kept = target.in_place and _GUARD.search(text) is not None
+        words += [c.name for c in target.columns] if rule.kind == "format" and not kept else []
         if not any(PurePosixPath(path).suffix == PurePosixPath(target.path).suffix for path in _FILE.findall(text)):
             return False
     return all(_says(text, str(word)) for word in words)
