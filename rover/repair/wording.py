@@ -152,12 +152,21 @@ def _added(contract: Contract, instruction: str, env: Env) -> Iterator[Demand]:
     """Names, files and numbers in the request that neither the intent nor the workspace knows."""
     known = _vocabulary(contract) | {p.casefold() for p in env.start}
     values = [g.value for g in contract.givens]
-    for term in sorted(_terms(env.instruction) - _terms(instruction)):
+    new = _terms(env.instruction) - _terms(instruction)
+    new = {t for t in new if not t[:1].isdigit() or t in _terms(_unnamed(env.instruction, known))}
+    for term in sorted(new):
         if term in known or any(term == str(v).casefold() or states(term, v) for v in values):
             continue
         if _says(instruction, term) or any(path.endswith("/" + term) for path in known):
             continue
         yield Demand(f"the request says {term!r}", "added", f"the request newly says {term!r}")
+
+
+def _unnamed(text: str, known: set[str]) -> str:
+    """The request without the words of the contract: the digits of `CC-4410`, `reports/2025/a.csv` are nothing new."""
+    words = sorted((word for word in known if not word.isdigit()), key=len, reverse=True)
+    pattern = "|".join(re.escape(word) for word in words if any(c.isdigit() for c in word))
+    return re.sub(rf"(?<!\w)(?:{pattern})(?!\w)", " ", text, flags=re.IGNORECASE) if pattern else text
 
 
 def _terms(text: str) -> set[str]:
