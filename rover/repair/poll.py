@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rover.repair.ballots import Dispute, Held, Values, combinations, disputes, settle, with_values
 from rover.repair.intent import Intent
 from rover.repair.oracle import ContractUnanswerable, Opinion, Oracle, state_of
+from rover.repair.renamed import named
 from rover.repair.vote import by_vote
 from rover.rollout.env import Env, reference_state
 from rover_store.errors import PackageError
@@ -26,13 +27,13 @@ def polled(engine: Engine, env: Env, built: Env | None = None) -> Intent:
     found = disputes(env)
     held = (_reference_holds(engine, built, found), _anchors_hold(engine, built, found)) if found else ((), ())
     settled = settle(env, found, *held)
-    now = replace(env, contract=settled.contract)
-    then = replace(built, contract=settled.contract)
+    called = named(replace(env, contract=settled.contract))
+    now, then = replace(env, contract=called.contract), replace(built, contract=called.contract)
     intent = by_vote(now, *opinions(engine, then), broken=broken(engine, then), built=then, disputed=settled.disputed)
     return replace(
         intent,
-        undecided=(*settled.undecided, *intent.undecided),
-        notes=(*settled.notes, *intent.notes),
+        undecided=(*settled.undecided, *called.undecided, *intent.undecided),
+        notes=(*settled.notes, *called.notes, *intent.notes),
     )
 
 

@@ -24,6 +24,7 @@ from rover.repair.oracle import Opinion
 from rover.repair.poll import polled
 from rover.repair.proposals.protocol import PackageView
 from rover.repair.proposals.rules_task import TaskByRule
+from rover.repair.renamed import named, renamed
 from rover.repair.vote import by_vote
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env, env_from_files
@@ -178,6 +179,37 @@ def test_another_value_is_no_silence_about_the_demand() -> None:
     assert by_vote(without, None, None, disputed=frozenset({"least"})).undecided == ()
 
 
+# --- a column that the contract alone calls as it does -----------------------------------------------------
+def renaming(**others: bytes) -> Env:
+    """The order summary whose contract alone says `orders_total` for `total`, with some files changed on top."""
+    files = package()
+    contract = Contract.load(files["task/contract.json"], "contract.json")
+    files["task/contract.json"] = renamed(contract, "report", "total", "orders_total").dump()
+    return env(files | others)
+
+
+def test_a_name_that_the_contract_alone_uses_is_outvoted() -> None:
+    sound, other = env(package()), renaming()
+    assert named(sound).contract == sound.contract
+    found = named(other)
+    assert (found.contract, found.undecided) == (sound.contract, ())
+    assert found.notes == ("a column of report.csv is total, not orders_total",)
+
+
+def test_a_name_on_which_criteria_and_reference_differ_is_for_a_person() -> None:
+    report = {"verifier/reference/files/report.csv": REPORT.replace(b"total", b"orders_total")}
+    found = named(renaming(**report))
+    assert found.undecided == ("the name of orders_total, or total, in report.csv",)
+    assert found.contract == renaming().contract
+
+
+def test_a_request_that_only_lacks_a_name_renames_nothing() -> None:
+    files = package()
+    text = files["task/instruction.md"].replace(b"`total`", b"a sum").replace(b"`orders`", b"`count_of_orders`")
+    found = env(files | {"task/instruction.md": text})
+    assert named(found).contract == found.contract
+
+
 # --- asked for real ----------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
@@ -196,6 +228,12 @@ def test_reference_and_anchors_decide_for_the_value_that_they_hold(engine: Engin
     assert (kept.undecided, kept.notes) == ((), ())
 
 
+def test_a_contract_with_a_name_of_its_own_is_put_right(engine: Engine) -> None:
+    intent = polled(engine, renaming())
+    assert intent.contract == env(package()).contract
+    assert intent.undecided == ()
+
+
 def test_votes_on_the_data_that_the_verifier_was_built_on(engine: Engine) -> None:
     files, fewer = package(50, 90), ORDERS.partition(b"1004")[0]
     now = env(files, fewer, built=ORDERS)
@@ -203,17 +241,37 @@ def test_votes_on_the_data_that_the_verifier_was_built_on(engine: Engine) -> Non
     assert [g.value for g in polled(engine, now, env(files)).contract.givens] == [50]
 
 
-def test_the_task_rule_corrects_the_copy_that_is_outvoted() -> None:
-    files = package(50, 90)
-    found = env(files)
-    meant = with_values(found.contract, {"least": 50})
+def elsewhere(path: str) -> Env:
+    """The order summary whose contract alone wants the report at another path."""
+    files = package()
+    contract = Contract.load(files["task/contract.json"], "contract.json")
+    moved = tuple(d.model_copy(update={"path": path}) for d in contract.deliverables)
+    return env(files | {"task/contract.json": contract.model_copy(update={"deliverables": moved}).dump()})
+
+
+VALUE = {"subject": "least", "value": 90, "found": "50", "stated_in": "instruction"}
+PATH = {"subject": "sums.csv", "found": "report.csv"}
+NAME = {"subject": "report.orders_total", "value": "orders_total", "stated_in": "instruction"}
+
+
+@pytest.mark.parametrize(
+    ("found", "meant", "kind", "details"),
+    [
+        (env(package(50, 90)), env(package(50, 50)).contract, "wrong_given", VALUE),
+        (renaming(), env(package()).contract, "missing_given", NAME),
+        (elsewhere("sums.csv"), env(package()).contract, "renamed_deliverable", PATH),
+    ],
+)
+def test_the_task_rule_corrects_the_copy_that_is_outvoted(
+    found: Env, meant: Contract, kind: str, details: dict[str, Any]
+) -> None:
     view = PackageView("order-summary", "c", found.tree, found, found.files, found.resources, intent=meant)
     finding = Finding(
-        probe="given_values",
-        kind="wrong_given",
-        message="the request says 50 where the contract says 90",
+        probe="static",
+        kind=kind,
+        message="request and contract differ",
         components=("task",),
-        details={"subject": "least", "value": 90, "found": "50", "stated_in": "instruction"},
+        details=details,
         status="confirmed",
     )
     diagnosis = Diagnosis(package=found.package, tree=found.tree, verdict="environment", findings=(finding,))

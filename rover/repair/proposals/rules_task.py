@@ -5,6 +5,7 @@ The contract itself is the frozen intent. It is put back only where the package'
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 
@@ -70,6 +71,8 @@ def _missing(view: PackageView, text: str, finding: Finding) -> Edit:
     if finding.details.get("stated_in", "instruction") != "instruction" and value is not None:
         return f"{text.rstrip()}\n\nThe value {subject} is {words(value)}.\n", f"state the value of {subject}"
     givens = [g for g in view.contract.givens if g.name == subject]
+    if not givens and value is not None and _outvoted(view, str(value)):
+        return text, f"leave the request, as {words(str(value))} is not what is meant"
     if givens:
         return restated(text, view.contract, givens), f"state the value of {subject} again"
     if value is not None and not states(text, value):
@@ -80,6 +83,8 @@ def _missing(view: PackageView, text: str, finding: Finding) -> Edit:
 def _renamed(view: PackageView, text: str, finding: Finding) -> Edit:
     found = finding.details.get("found")
     path = str(finding.details.get("path") or finding.details.get("subject", ""))
+    if _outvoted(view, path):
+        return text, f"leave the request, as {path} is not what is meant"
     if found and path and str(found) in text and not states(text, path):
         return text.replace(str(found), path), f"ask for {path}, as the contract does"
     return _whole(view, text, finding)
@@ -173,6 +178,12 @@ _RULES: dict[str, Callable[[PackageView, str, Finding], Edit]] = {
 def _given(view: PackageView, finding: Finding) -> GivenValue | None:
     name = finding.details.get("subject")
     return next((g for g in view.contract.givens if g.name == name), None)
+
+
+def _outvoted(view: PackageView, name: str) -> bool:
+    """Whether only the package's own copy of the contract knows a name, and what is meant does not."""
+    word = json.dumps(name, ensure_ascii=False).encode()
+    return word in view.env.contract.dump() and word not in view.contract.dump()
 
 
 def _clauses(text: str) -> Iterator[str]:
