@@ -15,6 +15,7 @@ from itertools import islice, product
 
 from rover.diagnose.demands import givens_used, sources, states_given
 from rover.diagnose.probes.answers import as_sort_of
+from rover.diagnose.probes.request import unit_said
 from rover.diagnose.restate import instead
 from rover.repair.oracle import answers_of
 from rover.rollout.env import Env
@@ -32,11 +33,15 @@ Held = Sequence[tuple[Values, frozenset[str]]]
 
 @dataclass(frozen=True, slots=True)
 class Dispute:
-    """A value that the contract holds and the request states otherwise."""
+    """A value that the contract holds and the request states otherwise.
+
+    `unit`: it may be the same in another unit or format. That fits both values: the request has no vote.
+    """
 
     name: str
     contract: Scalar
     request: Scalar
+    unit: bool = False
 
 
 def made_on_other_data(env: Env, requirement: Requirement) -> bool:
@@ -64,7 +69,8 @@ def disputes(env: Env) -> tuple[Dispute, ...]:
             continue
         said = instead(env.instruction, env.contract, given)
         if len(said) == 1:
-            found.append(Dispute(given.name, given.value, as_sort_of(given.value, said[0])))
+            unit, _ = unit_said(given.value, said[0], env.instruction)
+            found.append(Dispute(given.name, given.value, as_sort_of(given.value, said[0]), bool(unit)))
     return tuple(found)
 
 
@@ -130,7 +136,8 @@ def settle(env: Env, found: Sequence[Dispute], reference: Held, anchors: Held) -
 
 def _ballots(env: Env, one: Dispute, reference: Held, anchors: Held) -> Iterator[Scalar]:
     yield one.contract
-    yield one.request
+    if not one.unit:
+        yield one.request
     for concerned, held in (
         (concerned_requirements(env.contract, one.name), reference),
         (concerned_anchors(env.anchors.anchors, one.name), anchors),

@@ -169,6 +169,18 @@ def test_most_ballots_settle_a_value() -> None:
         assert tie.undecided == ("the value of least, 90 or 50",)
 
 
+def test_the_same_in_another_unit_is_no_vote_for_another_value() -> None:
+    found = env(package("5000 cents", 50))
+    one = disputes(found)
+    assert one == (Dispute("least", 50, 5000, unit=True),)
+    own, said = combinations(one)
+    neither = settle(found, one, [(own, frozenset()), (said, frozenset())], [])
+    assert (neither.contract, neither.undecided) == (found.contract, ())
+    assert neither.disputed == {"least"}
+    rest = [(own, frozenset[str]()), (said, frozenset({"totals", "rows"}))]
+    assert settle(found, one, rest, rest).notes == ("least is 5000, not 50",)
+
+
 def test_another_value_is_no_silence_about_the_demand() -> None:
     found = env(package(50, 90))
     silent = found.verifier.model_copy(

@@ -47,10 +47,7 @@ class WrongGivens:
         return tuple(out)
 
     def _finding(self, given: GivenValue, said: str, request: str) -> Finding:
-        other = in_another_unit(given.value, said)
-        unit = re.search(rf"(?<![\w.]){re.escape(said)}\s?({_UNITS})(?!\w)", request)
-        if unit is not None and isinstance(given.value, int | float):
-            other, said = f"the unit is {unit[1]}", unit.group()
+        other, said = unit_said(given.value, said, request)
         text = f"the request says {said} where the contract says {given.value}"
         if other:
             text += f": {other}"
@@ -206,6 +203,14 @@ def _headers(env: Env) -> set[str]:
     """First cells of text tables in the workspace: names that a request may mean by backticks."""
     heads = [d.partition(b"\n")[0][:2000] for p, d in env.start.items() if p.endswith((".csv", ".tsv"))]
     return {c.strip(' "\r') for h in heads for c in re.split(r"[,;\t]", h.decode("utf-8", "replace"))}
+
+
+def unit_said(value: Scalar, said: str, request: str) -> tuple[str, str]:
+    """How the request says the value in another unit or format (empty: it says another value), and its words."""
+    unit = re.search(rf"(?<![\w.]){re.escape(said)}\s?({_UNITS})(?!\w)", request)
+    if unit is not None and isinstance(value, int | float):
+        return f"the unit is {unit[1]}", unit.group()
+    return in_another_unit(value, said), said
 
 
 def in_another_unit(value: Scalar, said: str) -> str:
