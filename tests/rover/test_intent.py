@@ -163,3 +163,20 @@ def test_the_path_that_most_parts_name() -> None:
     assert found.contract.deliverables[0].path == "report.csv"
     assert found.notes == ("report is report.csv, not result.csv",)
     assert isinstance(renamed.record, Package)
+
+
+@pytest.mark.parametrize(("guard", "kept"), [(" Change no other cell.", True), ("", False)])
+def test_who_asks_to_leave_the_rest_asks_for_the_columns_that_are_there(guard: str, kept: bool) -> None:
+    contract, verifier = env().contract, env().verifier
+    edited = contract.deliverables[0].model_copy(update={"path": "orders.csv", "in_place": True})
+    need = next(r for r in contract.requirements if r.id == "format")
+    new = contract.model_copy(update={"deliverables": (edited,), "requirements": (need,)})
+    unscored = verifier.model_copy(
+        update={"criteria": tuple(c for c in verifier.criteria if c.requirement != "format")}
+    )
+    text = f"Set `day` to 2024-02-03 in orders.csv where `order_id` is 1001.{guard}\n"
+    found = by_vote(
+        env(contract=new.dump(), instruction=text.encode(), verifier=unscored.dump()), None, None
+    )
+    assert ("format" in {r.id for r in found.contract.requirements}) is kept
+    assert found.undecided == ()
