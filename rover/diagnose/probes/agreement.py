@@ -104,8 +104,9 @@ class Agreement:
         if start is not None and start.opinion.accepts:
             text = "the start state fulfils the contract: the goal holds before anything is done"
             found = self._found("goal_at_start", text, ("context", "task"), [start], [])
-            targets = list(ctx.env.targets())
-            yield found.model_copy(update={"details": {**found.details, "subject": targets[0], "paths": targets}})
+            targets = list(ctx.env.targets())  # none where the contract asks for nothing
+            subject = targets[0] if targets else "contract"
+            yield found.model_copy(update={"details": {**found.details, "subject": subject, "paths": targets}})
         elif through:
             text = f"an attacker's work fulfils the contract: {', '.join(_short(s) for s in through)}"
             found = self._found("leaked_answer", text, ("context", "task"), through, [])
