@@ -190,7 +190,7 @@ def test_a_deliverable_that_the_contract_protects_is_put_right_by_the_task() -> 
     drafts = {d.component: d for d in propose(seen, found)}
     assert drafts["task"].files["contract.json"] == whole.dump()
     assert drafts["task"].files["instruction.md"] == INSTRUCTION.encode()
-    assert b"report.csv" not in drafts["verifier"].files[BESIDE]
+    assert b"rc.protected(ev, ['orders.csv', 'notes.md'])" in drafts["verifier"].files[BESIDE]
 
 
 def test_a_reference_takes_the_place_of_what_stands_in_its_way() -> None:
