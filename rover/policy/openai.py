@@ -186,10 +186,10 @@ class _Cancellable:
                 self._runner = asyncio.Runner()
 
         async def tracked() -> Answer:
-            self._task = asyncio.ensure_future(work)
-            if self._closed:
-                self._task.cancel()
-            return await self._task
+            task = self._task = asyncio.current_task()  # no task of its own: an interrupt ends it and the loop at once
+            if self._closed and task is not None:
+                task.cancel()
+            return await work
 
         try:
             return self._runner.run(tracked())

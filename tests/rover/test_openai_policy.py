@@ -1,5 +1,7 @@
 """The openai policy against a server on this machine that misbehaves: what is retried, what it costs, who is blamed."""
 
+import asyncio
+import gc
 import json
 import threading
 import time
@@ -9,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from rover.harness.tools import TOOLS
-from rover.policy.openai import OpenAIPolicy, Settings
+from rover.policy.openai import OpenAIPolicy, Settings, _Cancellable
 from rover.policy.protocol import MALFORMED, PolicyFailure, PolicyView
 from rover_store.errors import ProviderError
 from rover_store.records import Call
@@ -229,6 +231,24 @@ def test_close_from_another_thread_cancels():
             session.act((), deadline_s=30)
     assert time.monotonic() - began < 5
     assert len(asked) == 1
+
+
+def test_an_interrupt_that_meets_a_request_is_told_once(caplog):
+    async def struck():
+        await asyncio.sleep(0)
+        raise KeyboardInterrupt
+
+    runner = _Cancellable()
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(struck())
+
+    async def last():
+        pass
+
+    runner.close(last)
+    del runner
+    gc.collect()  # a task whose exception nobody took complains when it goes
+    assert caplog.records == []
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "null x", '"a"'])
