@@ -56,7 +56,7 @@ def command(
 
     With a glob, one line a package (JSON Lines with --json); what ran before is taken from the evidence.
 
-    Example: rover diagnose 'orders-*' -n 4
+    Example: rover diagnose 'my-*' -n 4
     """
     from rover.ops.diagnose import answers
 
