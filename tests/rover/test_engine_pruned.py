@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from packages import runtime, solution_calls, summary_package, summary_resources, with_checks
 
-from rover.repair.history import recorded
 from rover.policy.scripted import ScriptedPolicy
+from rover.repair.history import recorded
 from rover.rollout.engine import Engine
 from rover.rollout.env import load_env
 from rover.rollout.records import RolloutRequest
