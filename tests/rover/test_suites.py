@@ -27,6 +27,7 @@ from rover.rollout.engine import Engine
 from rover.sandbox.protocol import Runtime
 from rover_store.commits import AUTHOR, encode_commit
 from rover_store.errors import NotFound, PackageError, UsageError
+from rover_store.ids import digest
 from rover_store.packs import COMMIT
 from rover_store.store import Store
 
@@ -203,6 +204,32 @@ def test_an_edited_manifest_is_refused(suite: Path) -> None:
     path.write_text(json.dumps(value))
     with pytest.raises(PackageError, match="digest: the manifest was edited"):
         open_suite(suite)
+
+
+@pytest.mark.parametrize(
+    ("edit", "line"),
+    [
+        ({"id": "../../elsewhere"}, "cases.0.id: "),
+        ({"id": "a\0b"}, "cases.0.id: "),
+        ({"id": "x" * 300}, "cases.0.id: "),
+        ({"right": [99]}, "cases.0.right.0: "),
+        ({"id": "0002"}, "cases.0002: two cases have this id"),
+        ({"branch": "suite/0002"}, "cases.0002: another case is on suite/0002 too"),
+        ({"label": "defect", "kinds": []}, "cases.0001: kinds: defect without kinds"),
+        ({"label": "decoy", "kinds": ["wrong_anchor"]}, "cases.0001: a decoy has no kinds"),
+    ],
+)
+def test_an_edit_with_its_digest_made_again_is_refused_too(suite: Path, edit: dict[str, object], line: str) -> None:
+    """Results are kept under the ids of cases: one that is a path would be written anywhere."""
+    path = suite / "manifest.json"
+    value = json.loads(path.read_text())
+    value["cases"][0] |= edit
+    del value["digest"]
+    value["digest"] = digest(read(suite).model_dump(mode="json", exclude={"digest"}) | {"cases": value["cases"]})
+    path.write_text(json.dumps(value))
+    with pytest.raises(PackageError) as refused:
+        read(suite)
+    assert line in str(refused.value)
 
 
 def test_what_vanished_from_the_store_is_named(suite: Path) -> None:

@@ -40,7 +40,8 @@ class AgentRun(Part):
 class Case(Part):
     """One case. `kinds` are the injected ones, in order; a decoy has none."""
 
-    id: str
+    # results and proposals are kept under it: a plain file name
+    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     branch: str
     commit: ObjectId
     package: str
@@ -49,7 +50,10 @@ class Case(Part):
     label: Label = "defect"
     kinds: tuple[str, ...] = ()
     components: Annotated[tuple[ComponentName, ...], Field(description="at fault, in the order of kinds")] = ()
-    right: Annotated[tuple[int, ...], Field(description="masks that repair it rightly; C=1 T=2 H=4 V=8")] = ()
+    right: Annotated[
+        tuple[Annotated[int, Field(ge=1, le=15)], ...],
+        Field(description="masks that repair it rightly; C=1 T=2 H=4 V=8"),
+    ] = ()
     expects: tuple[Expected, ...] = ()
     note: Annotated[str, Field(description="what was done, in words")] = ""
     witness: dict[str, Any] = Field(default={}, description="what ran before and after: sound, then broken")
@@ -98,4 +102,21 @@ def read(folder: Path) -> Manifest:
     found = Manifest.load(path.read_bytes(), str(path))
     if found.digest != found._digest():
         raise PackageError(str(path), "digest", "the manifest was edited after it was written")
+    for number, case in enumerate(found.cases):
+        reason = _odd(case, found.cases[:number])
+        if reason:
+            raise PackageError(str(path), f"cases.{case.id}", reason)
     return found
+
+
+def _odd(case: Case, before: tuple[Case, ...]) -> str:
+    """What makes a case one that nobody writes; empty for a plain one."""
+    if any(one.id == case.id for one in before):
+        return "two cases have this id"
+    if any(one.branch == case.branch for one in before):
+        return f"another case is on {case.branch} too"
+    if case.label == "decoy" and (case.kinds or case.components):
+        return "a decoy has no kinds and no components at fault"
+    if case.label != "decoy" and not (case.kinds and case.components):
+        return f"kinds: {case.label} without kinds or components at fault"
+    return ""
