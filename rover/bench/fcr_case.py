@@ -33,8 +33,14 @@ from rover_store.records import Diagnosis
 if TYPE_CHECKING:
     from rover_store.store import Store
 
-#: what `consider` tells when another of its steps begins -> the phase under which rollouts are counted
-STEPS = {"diagnose": "diagnosis", "propose": "selection", "confirm": "confirmation"}
+#: first word of what `consider` tells when another of its steps begins -> the phase under which rollouts are counted
+STEPS = {
+    "diagnose": "diagnosis", "propose": "proposals", "behind": "proposals", "build": "selection",
+    "confirm": "confirmation",
+}  # fmt: skip
+#: what every method on the same proposals needs before it can begin, and what FCR needs beside
+BEFORE = ("diagnosis", "proposals")
+OWN = (*BEFORE, "selection", "confirmation")
 GATES = ("resolved", "intent", "boundary", "verifier", "siblings", "audit")
 
 
@@ -87,7 +93,7 @@ class _Case:
         out["methods"] = self._methods(found)
         if self.job.exhaustive and lattice is not None:
             out["exhaustive"] = self._timed("exhaustive", partial(self._exhaustive, found))
-        phases = {p: self.count.rollouts(p) for p in ("diagnosis", "selection", "confirmation")}
+        phases = {p: self.count.rollouts(p) for p in OWN}
         out["rollouts"] = {**phases, "all": self.count.rollouts(*phases)}
         out["seconds"] = {name: round(value, 3) for name, value in self.spent.items()}
         return out
@@ -109,7 +115,7 @@ class _Case:
 
     def _step(self, text: str) -> None:
         if not self.considered:  # measuring confirms as well, at nobody's cost
-            self.count.phase = STEPS.get(text, self.count.phase)
+            self.count.phase = STEPS.get(text.partition(" ")[0], self.count.phase)
         self.tell(text)
 
     def _given(self) -> tuple[Draft, ...]:
@@ -155,8 +161,7 @@ class _Case:
         kept = lattice is not None and lattice.confirmed
         mask = lattice.selection.selected.mask if lattice is not None and kept and lattice.selection.selected else 0
         pick = baselines.Pick(mask, (found.record.reason,))
-        own = ("diagnosis", "selection", "confirmation")
-        out = {"fcr": self._method(found, pick, own)}
+        out = {"fcr": self._method(found, pick, OWN)}
         if not self.job.baselines:
             return out
         board = baselines.Lattices(found)
@@ -164,7 +169,7 @@ class _Case:
         for name, method in baselines.METHODS.items():
             with self.count.during(name):
                 pick = self._timed(name, partial(method, board, blamed))
-            out[name] = self._method(found, pick, ("diagnosis", name))
+            out[name] = self._method(found, pick, (*BEFORE, name))
         out["regenerate"] = self._timed("regenerate", partial(self._regenerated, found))
         return out
 

@@ -28,8 +28,10 @@ from rover_store.ids import digest
 #: what diagnosis and repair are made of: a result is good for as long as none of it changes
 PARTS = (
     "sandbox", "policy", "harness", "verify", "rollout", "construct", "diagnose", "repair",
-    "bench/fcr_case.py", "bench/counting.py",
+    "bench/fcr_case.py", "bench/counting.py", "bench/suites/decoys.py", "bench/suites/battery.py",
 )  # fmt: skip
+#: code, and the tables that it reads
+_ENDINGS = (".py", ".json")
 #: how often a case may take its worker down before it is given up
 TRIES = 2
 
@@ -39,9 +41,10 @@ def code() -> str:
     """A digest over the code that a result rests on."""
     ours = Path(rover.__file__).parent
     theirs = Path(rover_store.__file__).parent
-    found = [p for part in PARTS for p in ((ours / part).rglob("*.py") if (ours / part).is_dir() else [ours / part])]
-    found += theirs.rglob("*.py")
-    return digest([[str(p.relative_to(p.anchor)), _text(p)] for p in sorted(found) if p.is_file()])[:16]
+    found = [(ours, p) for part in PARTS for p in (ours / part, *(ours / part).rglob("*"))]
+    found += [(theirs, p) for p in theirs.rglob("*")]
+    files = {f"{root.name}/{p.relative_to(root)}": p for root, p in found if p.suffix in _ENDINGS and p.is_file()}
+    return digest([[name, _text(files[name])] for name in sorted(files)])[:16]
 
 
 def _text(path: Path) -> str:

@@ -37,7 +37,8 @@ def ratio(over: Sequence[float], under: Sequence[float], clusters: Sequence[str]
     """sum(over) / sum(under), one term of each a case.
 
     Where all cases of a share agree (0 or all of n) resampling shows no spread; the exact binomial bound for n cases
-    stands in: 1 - 0.025^(1/n) above 0, and its mirror below 1.
+    stands in: 1 - 0.025^(1/n) above 0, and its mirror below 1. It takes the cases for independent, which those of one
+    workspace are not: it is the narrowest that can be meant.
     """
     n = len(over)
     names = sorted(set(clusters))

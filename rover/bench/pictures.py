@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,14 +27,13 @@ def available() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def bars(rows: Sequence[Bar], title: str, label: str, beside: Path, *, mark: float | None = None) -> list[Path]:
+def bars(rows: Sequence[Bar], title: str, label: str, beside: Path) -> list[Path]:
     """Horizontal bars, the first on top, written as `beside`.svg and .png. UsageError where matplotlib is missing.
 
-    `mark` draws a dashed line, such as a bar that is to be reached. Equal rows give equal SVG bytes.
+    Equal rows give equal SVG bytes.
     """
     if not available():
         raise UsageError("pictures need matplotlib", hint="pip install 'workrover[report]'")
-    os.environ.setdefault("SOURCE_DATE_EPOCH", "0")
     import matplotlib
 
     matplotlib.use("Agg")
@@ -59,8 +57,6 @@ def bars(rows: Sequence[Bar], title: str, label: str, beside: Path, *, mark: flo
         axes.set_xlim(0, 100)
         axes.set_xlabel(label)
         axes.set_title(title, loc="left", fontsize=10)
-        if mark is not None:
-            axes.axvline(mark, color="#c05621", linestyle="--", linewidth=1, zorder=4)
         axes.grid(axis="x", color="#e2e8f0", zorder=0)
         axes.tick_params(axis="y", length=0)
         for side in ("top", "right", "left"):

@@ -173,7 +173,7 @@ def _methods(s: dict[str, Any]) -> str:
         "SRR: safely resolved, of all defects that an edit can repair. In per cent of them too: safely resolved with "
         "all that a right repair edits changed; intent changed; a sibling got worse; changed and not safe. runs x: "
         "rollouts relative to FCR. False rep.: sound packages that were changed. regenerate shares no proposals: its "
-        "package is another task."
+        "package is another task, and no sealed audit holds it."
     )
     return table(rows, head, right=(2, 3, 4, 5, 6, 7)) + "\n" + wrapped(legend)
 
