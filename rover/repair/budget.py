@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from rover_store.records import Trajectory
 
@@ -40,6 +41,7 @@ class Meter:
     clock: Callable[[], float] = time.monotonic
     rollouts: int = 0
     tokens: int = 0
+    spent: str = ""  # the bound that was hit, in words
     started: float = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -52,7 +54,7 @@ class Meter:
             self.check()
             bound = self.budget.rollouts
             if bound is not None and self.rollouts >= bound:
-                raise BudgetSpent(f"the budget of {bound} rollouts is spent")
+                self._stop(f"the budget of {bound} rollouts is spent")
             self.rollouts += 1
 
     def played(self, trajectory: Trajectory) -> None:
@@ -67,6 +69,10 @@ class Meter:
         """BudgetSpent where tokens or time are over."""
         budget = self.budget
         if budget.tokens is not None and self.tokens > max(0, budget.tokens):
-            raise BudgetSpent(f"the budget of {budget.tokens} tokens is spent ({self.tokens} were used)")
+            self._stop(f"the budget of {budget.tokens} tokens is spent ({self.tokens} were used)")
         if budget.seconds is not None and self.clock() - self.started >= budget.seconds:
-            raise BudgetSpent(f"the budget of {budget.seconds:g} seconds is spent")
+            self._stop(f"the budget of {budget.seconds:g} seconds is spent")
+
+    def _stop(self, why: str) -> NoReturn:
+        self.spent = why
+        raise BudgetSpent(why)

@@ -15,6 +15,7 @@ from rover.construct.rebuild import rebuild_verifier
 from rover.diagnose.diagnosis import diagnose
 from rover.diagnose.neighbours import with_recorded
 from rover.diagnose.protocol import ProbeContext, Recorded
+from rover.harness.loop import Stopped
 from rover.policy.protocol import Policy
 from rover.repair import fcr
 from rover.repair.audit import audit
@@ -31,7 +32,7 @@ from rover.repair.proposals.registry import propose
 from rover.repair.proposals.styles import Products, propose_styles
 from rover.repair.trials import NobodyToAsk
 from rover.rollout.env import Env, load_env
-from rover_store.errors import PackageError
+from rover_store.errors import PackageError, SandboxError
 from rover_store.ids import BIT
 from rover_store.records import Diagnosis, GateResult, Repair, Trajectory
 
@@ -159,10 +160,13 @@ class _Session:
         before, self.engine.meter = self.engine.meter, self.meter
         try:
             return self._consider()
-        except BudgetSpent as error:
+        except (BudgetSpent, Stopped, SandboxError):  # a bound that one candidate hits breaks off the others' runs
+            spent = self.meter.spent
+            if not spent:
+                raise
             run, reused = self._counts()
-            reason = f"{error}: {run} rollouts were run and {reused} reused; the same command goes on from there"
-            return self._nothing(self.found or self._undiagnosed(str(error)), "undecided", reason)
+            reason = f"{spent}: {run} rollouts were run and {reused} reused; the same command goes on from there"
+            return self._nothing(self.found or self._undiagnosed(spent), "undecided", reason)
         finally:
             self.engine.meter = before
 

@@ -17,8 +17,6 @@ import rover
 from rover.policy.protocol import PolicyView
 from rover.policy.scripted import ScriptedPolicy
 from rover.repair.budget import BudgetSpent, Meter, RepairBudget
-from rover.repair.candidates import Built
-from rover.repair.fcr import Expansion
 from rover.repair.history import view
 from rover.repair.ready import attacked
 from rover.repair.session import CaseRequest, Considered, consider
@@ -189,6 +187,7 @@ def test_a_meter_stops_at_its_bounds() -> None:
     meter.rollout()
     with pytest.raises(BudgetSpent, match="1 rollouts is spent"):
         meter.rollout()
+    assert meter.spent == "the budget of 1 rollouts is spent"
     now[0] = 5.0
     with pytest.raises(BudgetSpent, match="5 seconds is spent"):
         meter.work()
@@ -209,8 +208,7 @@ def test_a_spent_budget_is_undecided_and_goes_on(lax: Path, box: Runtime, tmp_pa
     lazy = considered(folder, box, history=True)
     assert lazy.rollouts_reused >= 4  # what was finished is not run again
     wide = considered(folder, box, workers=2, lazy=False)
-    assert wide.record.selected == lazy.record.selected
-    assert wide.rollouts_run == 0 or wide.record.outcome == lazy.record.outcome
+    assert (wide.record.selected, wide.record.outcome) == (lazy.record.selected, lazy.record.outcome)
 
 
 # --- never promoted -------------------------------------------------------------------------------------------
@@ -218,8 +216,6 @@ def test_a_package_that_an_attacker_passes_is_found_at_the_end(engine: Engine) -
     source = "def always(ev):\n    return 1.0\n"
     open_door = env_from_files(with_checks(source, ("always",)), summary_resources())
     assert "passes" in attacked(engine, open_door, "case")
-    nothing = Expansion(frozenset(), frozenset(), frozenset())
-    assert Built(0, {}, {}, nothing, 0, open_door).env.verifier.criteria
     assert attacked(engine, _sound(), "case") == ""
 
 
