@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -230,17 +230,6 @@ def with_room(env: Env, *, limits: bool = True) -> Env:
 def with_all(env: Env) -> Env:
     """Both: request and harness as they should be at the very least."""
     return with_room(with_request(env))
-
-
-def without(env: Env, paths: Iterable[str]) -> Env:
-    """The package without some files of its workspace: its own are deleted, resources that hold them unbound."""
-    gone = set(paths)
-    own = {f"context/files/{path}" for path in gone}
-    files = {p: d for p, d in env.files.items() if p not in own}
-    kept = tuple(r for r in env.context.resources if not gone & set(mounted(env, r)))
-    listed = tuple(f for f in env.context.files if f.path not in gone)
-    context = env.context.model_copy(update={"resources": kept, "files": listed})
-    return env_from_files({**files, "context/context.json": context.dump()}, env.resources)
 
 
 def mounted(env: Env, ref: ResourceRef) -> dict[str, str]:

@@ -23,7 +23,7 @@ _CHECKS = frozenset({"extra_demand", "verifier_crash", "flaky_verifier", "imposs
 #: causes whose checks may fall over what they find
 _CRASHING = frozenset({"missing_anchor", "verifier_crash", "wrong_anchor", "misnamed_input", "impossible_checks"})
 #: causes that keep a solver from a result which the verifier accepts
-BLOCKING = _REQUEST | _HARNESS | _DATA | _GONE | _EXPECTED | _CHECKS | {"protected_target"}
+BLOCKING = _REQUEST | _HARNESS | _DATA | _GONE | _EXPECTED | _CHECKS
 #: causes that make the verifier judge by something else than the contract on the present files says
 MISJUDGING = _DATA | _GONE | _EXPECTED | _CHECKS | {"renamed_deliverable", "unsound_reference", "wrong_given"}
 
@@ -62,7 +62,6 @@ EXACTER: dict[str, frozenset[str]] = {
     "goal_at_start": frozenset({"leftover_output", "leaked_answer", "changed_data", "stale_anchor"}),
     "verifier_readable": frozenset({"leaked_answer"}),
     "protected_target": frozenset({"impossible_checks"}),
-    "weak_pass_mark": frozenset(),
 }
 
 
@@ -86,7 +85,8 @@ def explained(findings: Iterable[Finding], env: Env | None = None) -> tuple[Find
                 kept[at] = left
                 continue
             for cause in reasons:
-                evidence.setdefault(id(cause), []).extend(finding.evidence)
+                if cause.kind != "flaky_verifier":  # on which states it shows is chance
+                    evidence.setdefault(id(cause), []).extend(finding.evidence)
         causes += [kept[at] for at, f in enumerate(exact) if at in kept and (f.probe, f.kind) in tier & _FIRST]
     return _said_once([_with(kept[at], evidence.get(id(kept[at]), [])) for at in sorted(kept)])
 
@@ -183,10 +183,7 @@ def _left(symptom: Finding, reasons: list[Finding], env: Env | None) -> Finding 
             return None
         reached |= mine
     left = [n for n in needs if n not in reached]
-    if not left and (needs or symptom.probe in ("replay", "independent", "reading")):
-        return None
-    if not needs:
-        # a symptom that names no requirement is explained by whatever can have it
+    if not left:  # a symptom that names no requirement is explained by whatever can have it
         return None
     details = {**symptom.details, "requirements": left}
     return symptom.model_copy(update={"requirement": left[0], "details": details})

@@ -162,7 +162,7 @@ class _Search:
         self.skipped: set[int] = set()
 
     def run(self, commits: int) -> Brought:
-        low, high = 0, len(self.line) - 1
+        high = len(self.line) - 1
         last = self._try(high, high)
         if last.good is None:
             raise UsageError(f"{self._at(high)} cannot be judged: {last.reason}")

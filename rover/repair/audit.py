@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rover.construct.calibrate import mutants
+from rover.diagnose.judged import requirement_scores
 from rover.repair.intent import Intent, differences
 from rover.repair.oracle import ContractUnanswerable, answers_of, state_of
-from rover.repair.trial import Trial, requirement_scores, verifier_accepts
+from rover.repair.trial import Trial, verifier_accepts
 from rover.sandbox.protocol import Files
 from rover_store.records import Contract, GateResult, Mutation, SealedAudit, Table
 from rover_store.sealed import read_for_audit

@@ -129,12 +129,3 @@ class Trial:
 
 def verifier_accepts(verdict: Verdict) -> bool:
     return verdict.outcome == "passed" and all(s.score == 1.0 for s in verdict.scores)
-
-
-def requirement_scores(verdict: Verdict) -> dict[str, float]:
-    """The lowest score of the criteria of each requirement that the verifier scores."""
-    out: dict[str, float] = {}
-    for score in verdict.scores:
-        if score.weight > 0 or score.critical:
-            out[score.requirement] = min(out.get(score.requirement, 1.0), score.score)
-    return out

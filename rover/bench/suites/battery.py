@@ -3,7 +3,7 @@
 They are made of the sound package: the reference, other valid forms of it, mutations that break one requirement
 each, what solvers, careless solvers and attackers leave, an untouched and an emptied workspace. The truth of a state
 is what the sound verifier and the oracle agree on, requirement by requirement; where they differ, nothing is held.
-Nothing of `rover.diagnose` is used: whether a package is broken must not rest on what is to be measured.
+No probe of `rover.diagnose` is asked: whether a package is broken must not rest on what is to be measured.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from rover.construct import cases
 from rover.construct.calibrate import alternative_state, mutants
 from rover.construct.families.registry import family
 from rover.construct.reference import solver
+from rover.diagnose.judged import requirement_scores
 from rover.policy.null import NULL_POLICIES
 from rover.policy.protocol import Policy
 from rover.policy.registry import get_policy
 from rover.policy.slip import SLIPS, Slip, SlipKind
 from rover.policy.solver import Role
 from rover.repair.oracle import ContractUnanswerable, Oracle, State, state_after, state_of
-from rover.repair.trial import requirement_scores, verifier_accepts
+from rover.repair.trial import verifier_accepts
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env, reference_state
 from rover.rollout.records import RolloutRequest

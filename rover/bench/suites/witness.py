@@ -19,8 +19,9 @@ from rover.bench.suites.seen import shown
 from rover.construct.families.registry import family
 from rover.construct.reference import solver
 from rover.diagnose.inject.protocol import Damage
+from rover.diagnose.judged import requirement_scores
 from rover.repair.oracle import ContractUnanswerable, Oracle
-from rover.repair.trial import requirement_scores, verifier_accepts
+from rover.repair.trial import verifier_accepts
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env, env_from_files, reference_state
 from rover.rollout.records import RolloutRequest

@@ -110,8 +110,7 @@ class OldNames:
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
         env = ctx.env
         right = _right(states(ctx))
-        made = {p for s in env.reference.changes for p in (s.path,)}
-        known = {*env.start, *env.targets(), *made}
+        known = {*env.start, *env.targets(), *(change.path for change in env.reference.changes)}
         out = []
         for name in unmet(env, right):
             criterion = next(c for c in env.verifier.criteria if c.id == name)

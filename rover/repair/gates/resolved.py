@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from rover.diagnose.judged import requirement_scores
 from rover.diagnose.registry import still_there
 from rover.repair.oracle import ContractUnanswerable
-from rover.repair.trial import Judged, Trial, requirement_scores
+from rover.repair.trial import Judged, Trial
 from rover_store.errors import SandboxError
 from rover_store.records import Finding, GateResult
 

@@ -1,4 +1,4 @@
-"""The hasty repair: stop insisting on what nobody fulfils. Only asked for by name of its style, and reported apart.
+"""The hasty repair: stop insisting on what nobody fulfils. Asked last, and only where several styles are wanted.
 
 It shows what the gates are for: it makes most symptoms go away and never repairs anything.
 """
