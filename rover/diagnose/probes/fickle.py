@@ -43,17 +43,18 @@ class Repeated:
     repeats = 10
 
     def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
-        env, engine = ctx.env, ctx.engine
-        state, message = tried_on(env)
-        first = engine.grade_state(env, state, message)
-        if first.outcome == "infra_error":
-            return ()
-        for _ in range(1 if pure(env) else self.repeats):
-            again = engine.grade_state(env, state, message, fresh=True)
-            moved = _moved(_marks(first.scores), [_marks(again.scores)] if again.outcome != "infra_error" else [])
-            if moved:
-                return (fickle(self.name, env, "chance", moved),)
-        return ()
+        moved = chancy(ctx, 1 if pure(ctx.env) else self.repeats)
+        return (fickle(self.name, ctx.env, "chance", moved),) if moved else ()
+
+
+def chancy(ctx: ProbeContext, repeats: int) -> list[str]:
+    """Criteria that give one state several marks. Every repeat is made: which of them shows it is chance."""
+    state, message = tried_on(ctx.env)
+    first = ctx.engine.grade_state(ctx.env, state, message)
+    if first.outcome == "infra_error":
+        return []
+    again = [ctx.engine.grade_state(ctx.env, state, message, fresh=True) for _ in range(repeats)]
+    return _moved(_marks(first.scores), [_marks(v.scores) for v in again if v.outcome != "infra_error"])
 
 
 class Shaken:
@@ -72,6 +73,8 @@ class Shaken:
         for shake in self._ways(env):
             found = _shaken(ctx.engine, env, Graded(env.start, state, message), shake)
             moved = _moved(_marks(first.scores), [found])
+            if moved:  # what moves by itself is not moved by this
+                moved = sorted({*moved} - {*chancy(ctx, Repeated.repeats)})
             if moved:
                 return (fickle(self.name, env, shake.partition("-")[0], moved),)
         return ()
