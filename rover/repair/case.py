@@ -161,6 +161,7 @@ def confirm_mask(
         seed=settings.seed + FRESH,
         diagnosed=None,
         thorough=False,
+        near=False,
         gates={},
         trials={},
         undecided=[],

@@ -48,6 +48,7 @@ class Trials:
     meter: Meter | None = None
     seed: int = 0
     thorough: bool = False
+    near: bool = True  # near misses of a changed verifier are tried; confirmation has no need to do it again
     progress: Progress | None = None
     gates: dict[int, tuple[GateResult, ...]] = field(default_factory=dict)
     trials: dict[int, Trial] = field(default_factory=dict)
@@ -116,7 +117,7 @@ class Trials:
         yield lambda: boundary_kept(trial)
         yield lambda: resolved(trial, self.findings)
         yield lambda: intent_kept(trial, parent, self.findings, replayed=True)
-        yield lambda: verifier_sound(trial, self.parent.env)
+        yield lambda: verifier_sound(trial, self.parent.env, near=self.near)
         yield lambda: siblings_hold(trial, self.parent)
 
 

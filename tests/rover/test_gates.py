@@ -259,6 +259,18 @@ def test_verifier_sound(engine: Engine) -> None:
     assert "accepts the negative wrong-total" in found.reason
 
 
+def test_a_verifier_may_not_let_through_more_than_the_contract(engine: Engine) -> None:
+    """Every calibration case and every slip is further off than this."""
+    source = summary_package()["verifier/checks/main.py"]
+    wider = source.replace(b'"total", tolerance=0.01', b'"total", tolerance=0.5')
+    assert wider != source
+    found = verifier_sound(trial(engine, env({"verifier/checks/main.py": wider})), env())
+    assert not found.passed
+    assert "accepts work that breaks total by a little (report.csv, moved by 0.1)" in found.reason
+    same = source + b"\n# another comment\n"
+    assert verifier_sound(trial(engine, env({"verifier/checks/main.py": same})), env()).passed
+
+
 def test_cases_may_not_be_dropped() -> None:
     cases = env().cases
     fewer = cases.model_copy(update={"negatives": cases.negatives[1:], "states": ()})

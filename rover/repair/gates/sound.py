@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rover.construct.calibrate import calibrate
+from rover.repair.gates.near import near_misses
 from rover.repair.intent import Intent
 from rover.repair.replay import attacked
 from rover.repair.trial import Trial
@@ -17,12 +18,14 @@ from rover_store.errors import PackageError
 from rover_store.records import GateResult, Verdict
 
 
-def verifier_sound(trial: Trial, parent: Env) -> GateResult:
-    """Calibration of the candidate's verifier, and its cases held against the parent's."""
+def verifier_sound(trial: Trial, parent: Env, *, near: bool = True) -> GateResult:
+    """Calibration of the candidate's verifier, its cases held against the parent's, and `near` misses."""
     lost = list(dropped_cases(parent, trial.env, trial.intent))
     if lost:
         return GateResult(gate="verifier", passed=False, reason=lost[0], evidence=(parent.verifier_id,))
     problems = list(unsound(trial.replay.engine, trial.env, trial.seed, attacked(trial.runs)))
+    if near and not problems:
+        problems = list(near_misses(trial, parent))
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         evidence = tuple(dict.fromkeys(e for _, ids in problems for e in ids))[:8]
