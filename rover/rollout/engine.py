@@ -107,7 +107,10 @@ class Engine:
 
     @contextlib.contextmanager
     def under(self, conditions: Conditions) -> Iterator[None]:
-        """Grade under other conditions for a while; verdicts that the evidence holds are taken as they are."""
+        """Grade under other conditions for a while; verdicts that the evidence holds are taken as they are.
+
+        For all threads: where others may be grading meanwhile, `now` of `grade_state` moves one grading alone.
+        """
         before, self.conditions = self.conditions, conditions
         try:
             yield
@@ -309,14 +312,16 @@ class Engine:
             keeper.verdict(verdict)
         return verdict
 
-    def grade_state(self, env: Env, end: Files, final_message: str = "", *, fresh: bool = False) -> Verdict:
+    def grade_state(
+        self, env: Env, end: Files, final_message: str = "", *, fresh: bool = False, now: Conditions | None = None
+    ) -> Verdict:
         """The verdict of a bare end state: the start, the reference, a negative. Kept in memory only.
 
-        `fresh` grades again though the verdict is known: a verifier may be fickle.
+        `fresh` grades again though the verdict is known: a verifier may be fickle. `now`: under these conditions.
         """
-        if fresh:
+        if fresh or now is not None:
             key = grading.state_id(env, tree_of(end), final_message)
-            return self._judge(env, key, Graded(env.start, end, final_message), fresh=True)
+            return self._judge(env, key, Graded(env.start, end, final_message), fresh=True, now=now)
         return self.grade_states([(env, end, final_message)])[0]
 
     def grade_states(self, states: Sequence[tuple[Env, Files, str]], stop: Stop | None = None) -> list[Verdict]:
@@ -339,11 +344,13 @@ class Engine:
         self._each([partial(judge, key) for key in new], finish, stop)
         return [found[key] for key in keys]
 
-    def _judge(self, env: Env, rollout: str, graded: Graded, *, fresh: bool = False) -> Verdict:
+    def _judge(
+        self, env: Env, rollout: str, graded: Graded, *, fresh: bool = False, now: Conditions | None = None
+    ) -> Verdict:
         """Grade; a crash of the verifier or the box is tried once more in another box."""
         if self.meter is not None:
             self.meter.work()
-        graded = replace(graded, conditions=self.conditions)
+        graded = replace(graded, conditions=now or self.conditions)
         memo = None if fresh else self._memo
         verdict: Verdict | None = None
         for _ in range(grading.TRIES):

@@ -142,6 +142,8 @@ def test_a_check_that_looks_for_triggers(engine: Engine) -> None:
     with engine.under(Conditions(clock=200 * 365 * 86400.0, seed=7)):
         later = engine.grade_state(env, state, "this is a replay")
     assert [s.score for s in later.scores] == [0.0, 0.0, 0.0], later
+    alone = engine.grade_state(env, state, "this is a replay", now=Conditions(clock=200 * 365 * 86400.0, seed=7))
+    assert [s.score for s in alone.scores] == [0.0, 0.0, 0.0]
     assert engine.grade_state(env, state, "this is a replay") == seen
 
 

@@ -123,8 +123,7 @@ class _Shaking:
 def _shaken(engine: Engine, env: Env, graded: Graded, shake: str) -> Marks:
     """Marks of the criteria that can be judged in a moved world; one that cannot says nothing."""
     if shake == "clock":
-        with engine.under(_LATER):
-            again = engine.grade_state(env, graded.end, graded.message, fresh=True)
+        again = engine.grade_state(env, graded.end, graded.message, now=_LATER)
         return {c: mark for c, mark in _marks(again.scores).items() if mark >= 0}
 
     @contextlib.contextmanager
