@@ -117,12 +117,13 @@ def versus(rows: Sequence[Row], name: str) -> dict[str, Any]:
 
 
 def verdicts(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
-    """How cases of each label were judged, `error` where one broke off."""
+    """How cases of each label were judged, `error` where one broke off; `changed`: packages that FCR changed."""
     out: dict[str, dict[str, int]] = {}
     for row in rows:
         verdict = row["result"]["diagnosis"]["verdict"] if row["result"] else "error"
-        counts = out.setdefault(row["facts"]["label"], {})
+        counts = out.setdefault(row["facts"]["label"], {"changed": 0})
         counts[verdict] = counts.get(verdict, 0) + 1
+        counts["changed"] += changed(row, "fcr")
     return out
 
 

@@ -214,9 +214,10 @@ def _joint(s: dict[str, Any]) -> str:
 
 
 def _verdicts(s: dict[str, Any]) -> str:
-    names = ("environment", "agent", "sound", "undecided", "infrastructure", "error")
+    names = ("environment", "agent", "sound", "undecided", "infrastructure", "error", "changed")
     rows = [(label, *(v.get(n, 0) for n in names)) for label, v in sorted(s["verdicts"].items())]
-    return table(rows, ("cases", "environ.", "agent", "sound", "undecided", "infra.", "broke off"), right=range(1, 7))
+    head = ("cases", "environ.", "agent", "sound", "undecided", "infra.", "broke off", "changed")
+    return table(rows, head, right=range(1, 8)) + "\nchanged: packages that FCR would change"
 
 
 def _diagnosis(s: dict[str, Any]) -> str:

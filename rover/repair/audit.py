@@ -37,8 +37,8 @@ def audit(store: Store, trial: Trial, seed: int = 0) -> GateResult:
 
 
 def _intent(record: SealedAudit, trial: Trial) -> Iterator[str]:
-    """The contract at admission still stands. A package whose intent was voted on has its own."""
-    if record.contract and trial.intent.origin == "admission":
+    """The contract at admission still stands, also where the intent was voted on: a vote may have been wrong."""
+    if record.contract:
         sealed = Intent(Contract.model_validate(record.contract), trial.env.instruction, "admission")
         yield from (f"against the sealed contract: {line}" for line in differences(sealed, trial.env))
 
