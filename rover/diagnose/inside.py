@@ -20,6 +20,8 @@ WARM_FOR = {".xlsx": "openpyxl", ".xlsm": "openpyxl"}
 MAX_BYTES = 8 << 20
 MAX_ROWS = 400
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
+_BESIDE = re.compile(r"docProps/|xl/(?:workbook\.xml|comments|threadedComments|drawings/)")
+_TAG = re.compile(r"<[^>]*>")
 _SPACE = re.compile(r"\s+")
 #: a match that chance gives more often than this is no evidence
 CHANCE = 0.002
@@ -51,9 +53,7 @@ def visible(payload: dict[str, Any]) -> list[dict[str, Any]]:
     sources = {s for answer in payload["answers"].values() for s in answer["sources"]}
     bodies: dict[str, Lines] = {name: Lines(text.splitlines()) for name, text in payload["texts"].items()}
     for name in payload["files"]:
-        rows = list(_rows(root / name))
-        if rows:
-            bodies[name] = Lines(rows)
+        bodies[name] = Lines([name, *_rows(root / name)])  # a name is read as well as what is below it
     columns = {name: _columns(root / name) for name in sorted(sources) if (root / name).is_file()}
     hits = []
     for answer_id, answer in payload["answers"].items():
@@ -165,14 +165,25 @@ def _rows(path: Path) -> Iterator[str]:
         if path.stat().st_size > MAX_BYTES:
             return
         if path.suffix.lower() in (".xlsx", ".xlsm"):
+            yield from _beside_sheets(path)
             yield from ("\t".join(cells) for cells in _sheet_rows(path))
             return
         text = path.read_bytes().decode("utf-8", "replace")
         yield from text.splitlines()
         if path.suffix.lower() == ".json":
             yield from _objects(json.loads(text))
-    except (OSError, ValueError, KeyError, RecursionError):
+    except Exception:  # a broken workbook raises whatever its broken part makes zipfile and openpyxl raise
         return
+
+
+def _beside_sheets(path: Path) -> Iterator[str]:
+    """Text of a workbook that stands in no cell: properties, comments, shapes, defined names."""
+    import zipfile
+
+    with zipfile.ZipFile(path) as book:
+        for part in book.infolist():
+            if _BESIDE.match(part.filename) and part.file_size <= MAX_BYTES:
+                yield _SPACE.sub(" ", _TAG.sub(" ", book.read(part).decode("utf-8", "replace")))
 
 
 def _sheet_rows(path: Path) -> Iterator[list[str]]:

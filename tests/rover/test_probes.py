@@ -155,10 +155,26 @@ def test_a_wrong_expected_value_is_the_verifiers(engine: Engine) -> None:
         ("notes/answer.txt", "East 1 310.1\nNorth 2 219.75\nSouth 2 125.75\nWest 1 1200\n"),
         ("old.csv", "region;n;sum\nEast;1;310.10\nNorth;2;219.75\nWest;1;1,200.00\n"),
         ("a.json", '[{"r": "East", "t": 310.1}, {"r": "North", "t": 219.75},\n{"r": "West", "t": 1200}]'),
+        ("East 1 310.10, North 2 219.75, West 1 1200.txt", "nothing\n"),
     ],
 )
 def test_an_answer_in_another_file_is_a_leak(engine: Engine, path: str, text: str) -> None:
     assert found("leaks", env_of({f"context/files/{path}": text.encode()}), engine) == [("leaked_answer", "context")]
+
+
+def test_an_answer_beside_the_cells_of_a_workbook_is_a_leak(engine: Engine) -> None:
+    from io import BytesIO
+
+    from openpyxl import Workbook
+    from openpyxl.comments import Comment
+
+    book = Workbook()
+    book.active["A1"].comment = Comment("East 1 310.10; North 2 219.75; South 2 125.75; West 1 1200", "x")
+    held = BytesIO()
+    book.save(held)
+    data = held.getvalue()
+    assert found("leaks", env_of({"context/files/old.xlsx": data}), engine) == [("leaked_answer", "context")]
+    assert found("leaks", env_of({"context/files/old.xlsx": data[:-200]}), engine) == []
 
 
 @pytest.mark.parametrize(
