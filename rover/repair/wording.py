@@ -19,6 +19,8 @@ State = Literal["kept", "weaker", "stronger", "changed", "added", "gone"]
 
 _FILE = re.compile(r"(?<![\w/.-])[\w][\w./-]*\.(?:csv|tsv|xlsx|jsonl|json|md|txt)(?!\w)")
 _NAMED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"")
+_OTHERS = re.compile(r"\b(?:every|any|no|all(?: the)?|the) other (file|cell)s?\b", re.IGNORECASE)
+_REST = re.compile(r"\bother (?:file|cell|row|column)s?\b|\b(?:nothing|anything|everything) else\b", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?![\w])")
 
 
@@ -140,8 +142,17 @@ def _request(contract: Contract, instruction: str, env: Env) -> Iterator[Demand]
     for term in sorted(_terms(instruction) & _vocabulary(contract)):
         yield _stated(f"the request says {term!r}", now == instruction or _says(now, term),
                       f"the request no longer says {term!r}")  # fmt: skip
+    if any(r.rule.kind in ("protected", "no_extra", "rest") for r in contract.requirements):
+        for what in sorted({m[1].lower() for m in _OTHERS.finditer(instruction)}):
+            yield _stated(f"the request says what is to be done with other {what}s", _leaves(now, instruction, what),
+                          f"the request no longer says that other {what}s stay as they are")  # fmt: skip
     if now != instruction:
         yield from _added(contract, instruction, env)
+
+
+def _leaves(now: str, instruction: str, what: str) -> bool:
+    """Whether the request still says that the rest is left alone, in words of its own if it likes."""
+    return now == instruction or any(f"other {what}" in m[0].lower() or "else" in m[0] for m in _REST.finditer(now))
 
 
 def _stated(what: str, kept: bool, otherwise: str) -> Demand:

@@ -130,6 +130,23 @@ def nothing() -> Opinion:
     return Opinion(dict.fromkeys([r.id for r in env().contract.requirements], False), {})
 
 
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("Do not change, add or delete any other file.", True),
+        ("Nothing else may change.", True),
+        ("", False),
+        ("Leave the other sheets alone.", False),
+    ],
+)
+def test_a_request_goes_on_saying_that_the_rest_stays(said: str, kept: bool) -> None:
+    text = env().instruction.replace("Change no other file.", "")
+    before = f"{text}\nLeave every other file as it is and create no other file.\n"
+    intended = Intent(env().contract, before, "admission")
+    found = differences(intended, env(instruction=f"{text}\n{said}\n".encode()))
+    assert found == ([] if kept else ["the request no longer says that other files stay as they are"])
+
+
 def test_parts_that_agree_leave_the_contract_as_it_is() -> None:
     found = by_vote(env(), opinion(), nothing())
     assert (found.contract, found.origin, found.undecided, found.notes) == (env().contract, "vote", (), ())
