@@ -111,6 +111,9 @@ WRONG = {
     "name = 'x'\n[workspaces]\ndevelopment = ['a']\nheld-out = ['a']": "workspaces",
     "name = 'x'\ndecoys = 0.9\nunfixable = 0.2\n[workspaces]": "decoys",
     "name = 'x'\nsingle = 0\npair = 0\ntriple = 0\n[workspaces]": "single",
+    "name = 'x'\n[workspaces]\ndevelopment = ['']": "workspaces.development",
+    "name = 'x'\n[workspaces]\nheld-out = ['a', 'a']": "workspaces.held-out",
+    "name = 'x'\nkinds = ['wrong_anchor']\nwithout = ['wrong_anchor']\n[workspaces]": "without",
     "name = 'x": "",
 }
 

@@ -75,6 +75,12 @@ class Spec(Record):
         both = set(self.workspaces.development) & set(self.workspaces.held_out)
         if both:
             raise PackageError(where, "workspaces", f"{sorted(both)[0]} stands in both splits")
+        for split, names in (("development", self.workspaces.development), ("held-out", self.workspaces.held_out)):
+            odd = next((n for i, n in enumerate(names) if not n.strip() or n in names[:i]), None)
+            if odd is not None:
+                raise PackageError(where, f"workspaces.{split}", f"{odd!r} is {'named twice' if odd else 'no folder'}")
+        if self.kinds and not set(self.kinds) - set(self.without):
+            raise PackageError(where, "without", "every kind of kinds is left out")
         if self.decoys + self.unfixable > 1:
             raise PackageError(where, "decoys", "decoys and unfixable cases are more than all cases")
         if self.decoys + self.unfixable < 1 and not self.single + self.pair + self.triple:
