@@ -37,7 +37,7 @@ def command(
         Path("rover-bench"), "--work", metavar="DIR", help="Suites and finished cases are kept here."
     ),
     out: Path = typer.Option(None, "--out", metavar="FILE", help="Also write everything, case by case, as JSON."),
-    page: Path = typer.Option(None, "--page", metavar="DIR", help="Also write a page into this folder; pictures need matplotlib."),
+    page: Path = typer.Option(None, "--page", metavar="DIR", help="Also write a page here; pictures need matplotlib."),
     workers: int = typer.Option(2, "-n", "--workers", min=1, max=64, help="Cases at the same time."),
     seed: int = Seed,
     sandbox: str = Sandbox,
