@@ -5,6 +5,7 @@ What was broken comes from the manifest; all else from the case as it was run wi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -105,10 +106,15 @@ def _lattice(result: Row) -> Iterator[str]:
         yield f"Replaying all {full['combinations']} combinations chose {same}."
 
 
+def _short(evidence: str) -> str:
+    """Ids are cut as everywhere; paths and cases are not."""
+    return evidence[:12] if re.fullmatch(r"[0-9a-f]{40,64}", evidence) else evidence
+
+
 def _why(one: Row) -> str:
     failed = [g for g in one["gates"] if not g["passed"]]
     if failed:
-        seen = f" (see {', '.join(e[:12] for e in failed[0]['evidence'][:2])})" if failed[0]["evidence"] else ""
+        seen = f" (see {', '.join(_short(e) for e in failed[0]['evidence'][:2])})" if failed[0]["evidence"] else ""
         return f"{failed[0]['gate']}: {failed[0]['reason']}{seen}"
     if one["gates"]:
         return f"holds at {', '.join(g['gate'] for g in one['gates'])}"

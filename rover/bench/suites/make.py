@@ -107,6 +107,7 @@ def make(runtime: Runtime, request: SuiteRequest, workers: int = 1, told: Told =
         told("write", 0, 1, "")
         manifest = write_store(pool, request.out, _manifest(request, places), cases, list(maker.bases.values()),
                                request.spec.siblings)  # fmt: skip
+    manifest = manifest.sealed()
     manifests.write(request.out, manifest)
     shutil.rmtree(request.out / WORK, ignore_errors=True)
     dropped = Counter(kinds for m in made for kinds in m.dropped)
