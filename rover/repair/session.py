@@ -173,7 +173,7 @@ class _Session:
     def _consider(self) -> Considered:
         seen = view(self.store, self.env, self.request.commit, self.engine)
         self._tell("diagnose")
-        found = self.found = self._diagnose()
+        found = self.found = self._diagnose(seen)
         if found.verdict != "environment":
             outcome: Outcome = "undecided" if found.verdict in ("undecided", "infrastructure") else "abstained"
             return self._nothing(found, outcome, found.summary)
@@ -258,10 +258,8 @@ class _Session:
         )
 
     # --- the steps ---------------------------------------------------------------------------------------
-    def _diagnose(self) -> Diagnosis:
-        resources = self.store.resources(self.request.commit)
-        seen = view(self.store, self.env, self.request.commit, self.engine)
-        self.context = ProbeContext(self.env, self.engine, self.request.seed, resources, self.known, seen.read)
+    def _diagnose(self, seen: PackageView) -> Diagnosis:
+        self.context = ProbeContext(self.env, self.engine, self.request.seed, seen.present, self.known, seen.read)
         return diagnose(self.context, progress=self.progress, without=self.request.without)
 
     def _undiagnosed(self, reason: str) -> Diagnosis:
