@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rover.policy.scripted import ScriptedPolicy
 from rover.rollout.env import below, tree_of
 from rover.sandbox.protocol import Runtime
 from rover_store.records import (
@@ -269,6 +270,11 @@ def solution_calls() -> tuple[ToolCall, ...]:
         ToolCall(id="1", tool="read_table", arguments={"path": "orders.csv"}),
         ToolCall(id="2", tool="write_table", arguments=report),
     )
+
+
+def solution() -> ScriptedPolicy:
+    """A policy that solves the task of `summary_package`, one call a turn."""
+    return ScriptedPolicy([(call,) for call in solution_calls()], "Wrote report.csv.")
 
 
 def _with_record(files: Files, name: str, resource: str) -> Files:

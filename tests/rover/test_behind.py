@@ -6,9 +6,8 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from packages import CHECKS, runtime, solution_calls, summary_package, summary_resources
+from packages import CHECKS, runtime, solution, summary_package, summary_resources
 
-from rover.policy.scripted import ScriptedPolicy
 from rover.repair.behind import joined, put_right
 from rover.repair.candidates import Parent, freeze
 from rover.repair.history import view
@@ -21,7 +20,7 @@ from rover_store.records import Context, Diagnosis, Finding
 from rover_store.store import Store
 
 NAME = "order-summary"
-SOLVER = ScriptedPolicy([(call,) for call in solution_calls()], "Wrote report.csv.")
+SOLVER = solution()
 STRICT = CHECKS.replace(
     "def report_total(ev):\n", 'def report_total(ev):\n    return 0.0, "another spelling"\n\n\ndef _unused(ev):\n'
 )

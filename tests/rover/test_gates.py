@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from io import BytesIO
 
 import pytest
-from packages import ORDERS, REPORT, runtime, solution_calls, summary_package, summary_resources
+from packages import ORDERS, REPORT, runtime, solution, solution_calls, summary_package, summary_resources
 
 from rover.policy.scripted import ScriptedPolicy
 from rover.repair import fcr
@@ -31,7 +31,7 @@ from rover_store.ids import COMPONENTS
 from rover_store.records import Admission, Anchors, Finding
 
 FINDING = Finding(probe="cases", kind="lax_verifier", message="a negative is accepted", components=("verifier",))
-SOLVER = ScriptedPolicy([(call,) for call in solution_calls()], "Wrote report.csv.")
+SOLVER = solution()
 CARELESS = ScriptedPolicy([(solution_calls()[0],)], "Done.")
 
 

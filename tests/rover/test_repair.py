@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from packages import ORDERS, REPORT, runtime, solution_calls, summary_package, summary_resources
+from packages import ORDERS, REPORT, runtime, solution, solution_calls, summary_package, summary_resources
 
 from rover.cli import main as cli
 from rover.ops.repair import RepairReport, RepairRequest, repair
-from rover.policy.scripted import ScriptedPolicy
 from rover.repair.history import history
 from rover.rollout.env import env_from_files
 from rover.sandbox.protocol import Runtime
@@ -24,7 +23,7 @@ from rover_store.records import Admission, Repair, SealedAudit
 from rover_store.store import Store
 
 NAME = "order-summary"
-SOLVER = ScriptedPolicy([(call,) for call in solution_calls()], "Wrote report.csv.")
+SOLVER = solution()
 CHECKS = summary_package()["verifier/checks/main.py"]
 LAX = CHECKS.replace(b"def report_total(ev):\n", b"def report_total(ev):\n    return 1.0\n")
 

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from packages import runtime, solution_calls, summary_package, summary_resources, with_checks
+from packages import runtime, solution, summary_package, summary_resources, with_checks
 
 import rover
 from rover.policy.protocol import PolicyView
-from rover.policy.scripted import ScriptedPolicy
 from rover.repair.budget import BudgetSpent, Meter, RepairBudget
 from rover.repair.history import view
 from rover.repair.ready import attacked
@@ -35,7 +34,7 @@ from rover_store.sealed import FOLDER
 from rover_store.store import Store
 
 NAME = "order-summary"
-SOLVER = ScriptedPolicy([(call,) for call in solution_calls()], "Wrote report.csv.")
+SOLVER = solution()
 CHECKS = summary_package()["verifier/checks/main.py"]
 LAX = CHECKS.replace(b"def report_total(ev):\n", b"def report_total(ev):\n    return 1.0\n")
 

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from packages import REPORT, runtime, solution_calls, summary_package, summary_resources
+from packages import REPORT, runtime, solution, solution_calls, summary_package, summary_resources
 
 from rover.cli import main as cli
 from rover.cli.choose import Question
 from rover.ops.explain import explain, read_mask
 from rover.ops.promote import promote
 from rover.ops.repair import RepairReport, RepairRequest, repair
-from rover.policy.scripted import ScriptedPolicy
 from rover.repair.words import case_message
 from rover.rollout.env import env_from_files
 from rover.sandbox.protocol import Runtime
@@ -29,7 +28,7 @@ from rover_store.records import Admission, Repair
 from rover_store.store import Store
 
 NAME = "order-summary"
-SOLVER = ScriptedPolicy([(call,) for call in solution_calls()], "Wrote report.csv.")
+SOLVER = solution()
 CHECKS = summary_package()["verifier/checks/main.py"]
 LAX = CHECKS.replace(b"def report_total(ev):\n", b"def report_total(ev):\n    return 1.0\n")
 
