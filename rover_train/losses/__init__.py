@@ -1,0 +1,1 @@
+"""Losses as pure functions of tensors: clipped surrogates, KL terms, importance correction, distillation."""
