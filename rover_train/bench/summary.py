@@ -6,6 +6,7 @@ and the same draw for both sides of a difference, which is paired by seed and by
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -76,7 +77,7 @@ def area(curve: Sequence[tuple[int, float]]) -> float:
     """Area under a curve by trapezoids, over its length. One point is its own height."""
     if len(curve) < 2:
         return curve[0][1] if curve else math.nan
-    parts = [(b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in zip(curve, curve[1:], strict=False)]
+    parts = [(b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in itertools.pairwise(curve)]
     return sum(parts) / (curve[-1][0] - curve[0][0])
 
 
