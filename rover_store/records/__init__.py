@@ -50,22 +50,23 @@ from rover_store.records.repair import (
     ResourceChange,
     SealedAudit,
 )
+from rover_store.records.training import Demonstration, Pilot, PilotCount, Split, SplitPart
 
 ALL: dict[str, type[Record]] = {
     r.kind: r
     for r in (
         Package, Context, Task, Harness, Verifier, Anchors, Cases, Reference, Resource, Contract,
         Trajectory, Verdict, Diagnosis, Proposal, Candidate, Repair, SealedAudit, Release, ReleaseEntry,
-        Merge,
+        Merge, Demonstration, Pilot, Split,
     )
 }  # fmt: skip
 
 __all__ = [
     "ALL", "Admission", "Anchor", "Anchors", "Artifact", "Budget", "Call", "Candidate", "Cases", "Conflict",
-    "Context", "ContextFile", "Contract", "Criterion", "Deliverable", "Diagnosis", "Edge", "Finding",
-    "GateResult", "Given", "GivenValue", "Harness", "Limits", "Merge", "Mutation", "Outcome", "Package", "Part",
-    "Proposal", "Provenance", "Query", "Record", "Reference", "Release", "ReleaseEntry", "Repair",
-    "Requirement", "Resource", "ResourceChange", "ResourceRef", "RolloutKey", "Sameness", "Scalar", "Score",
-    "SealedAudit", "Side", "Source", "SourceFile", "StateFile", "Table", "Task", "ToolCall", "Trajectory",
-    "Turn", "Usage", "Verdict", "Verifier", "to_json",
+    "Context", "ContextFile", "Contract", "Criterion", "Deliverable", "Demonstration", "Diagnosis", "Edge",
+    "Finding", "GateResult", "Given", "GivenValue", "Harness", "Limits", "Merge", "Mutation", "Outcome",
+    "Package", "Part", "Pilot", "PilotCount", "Proposal", "Provenance", "Query", "Record", "Reference", "Release",
+    "ReleaseEntry", "Repair", "Requirement", "Resource", "ResourceChange", "ResourceRef", "RolloutKey",
+    "Sameness", "Scalar", "Score", "SealedAudit", "Side", "Source", "SourceFile", "Split", "SplitPart",
+    "StateFile", "Table", "Task", "ToolCall", "Trajectory", "Turn", "Usage", "Verdict", "Verifier", "to_json",
 ]  # fmt: skip

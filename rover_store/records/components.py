@@ -211,6 +211,7 @@ class Package(Record):
     title: str
     family: str | None = None
     workspace: Annotated[str, Field(description="name of the folder it was built from; clusters statistics")] = ""
+    tags: Annotated[tuple[str, ...] | None, Field(description="words to select it by, beside family and level")] = None
     provenance: Provenance = Provenance()
     edges: tuple[Edge, ...] = ()
     admission: Admission | None = None

@@ -1,0 +1,243 @@
+"""Packages of a pinned commit, selected by glob and tag and split by workspace into train, validation and held-out.
+
+What may not straddle two parts is a cluster: all packages of a workspace, and all workspaces that share a resource
+(so that no file of a held-out package was seen in training). A package that names no workspace is clustered by the
+resources it lists and the source files it was built from; with neither, it is a cluster of its own.
+
+Tags of a package: its own `tags`, and `family:NAME`, `workspace:NAME`, `builder:NAME` and `KEY:VALUE` for every entry
+of its build config (`level:3`). A tag may be a glob. Tags with one key before the colon are alternatives, the rest are
+all needed: `family:edit family:memo level:3` is level 3 of either family.
+
+The same commit, selection and seed give the same split. Needs no torch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rover_store.errors import UsageError
+from rover_store.ids import digest
+from rover_store.records import Split, SplitPart
+
+if TYPE_CHECKING:
+    from rover_store.layout import PackageEntry
+    from rover_store.store import Store
+
+__all__ = ["PARTS", "Split", "SplitPart", "by_globs", "load", "make", "select", "tags_of"]
+
+PARTS = ("train", "validation", "held_out")
+SHARES = (0.8, 0.1, 0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A package with what selection and splitting need of its package.json."""
+
+    entry: PackageEntry
+    workspace: str
+    tags: frozenset[str]
+    #: what ties it to other packages: its workspace, its resources, its sources
+    ties: frozenset[str]
+
+
+def make(
+    store: Store, commit: str, *, pattern: str = "*", tags: Sequence[str] = (),
+    shares: Sequence[float] = SHARES, seed: int = 0,
+) -> Split:  # fmt: skip
+    """The split of the selected packages of a commit. UsageError where nothing is selected or a part stays empty.
+
+    `shares` are of packages: train, validation, held-out. A share of 0 asks for an empty part.
+    """
+    shares = checked_shares(shares)
+    revision, found = _selected(store, commit, pattern, tags)
+    clusters = _clusters(found)
+    wanted = [part for part, share in zip(PARTS, shares, strict=True) if share > 0]
+    if len(clusters) < len(wanted):
+        raise UsageError(
+            f"{_counted(len(found), 'package')} in {_counted(len(clusters), 'cluster')} of workspaces cannot fill "
+            f"{', '.join(p.replace('_', '-') for p in wanted)}",
+            hint="more workspaces are needed, or a share of 0: packages of one workspace stay together",
+        )
+    parts = _assigned(clusters, shares, seed)
+    return Split(
+        revision=revision, pattern=pattern, tags=tuple(tags), seed=seed, shares=shares,
+        merged=_merged(clusters), **_records(parts),
+    )  # fmt: skip
+
+
+def by_globs(
+    store: Store, commit: str, *, train: Sequence[str], validation: Sequence[str] = (), held_out: Sequence[str] = (),
+    tags: Sequence[str] = (),
+) -> Split:  # fmt: skip
+    """A split whose parts are named by globs. UsageError where a glob matches nothing, or a cluster would straddle."""
+    revision, found = _selected(store, commit, "*", tags)
+    parts: dict[str, list[Described]] = {}
+    for name, globs in zip(PARTS, (train, validation, held_out), strict=True):
+        for glob in globs:
+            if not any(fnmatchcase(one.entry.name, glob) for one in found):
+                raise UsageError(f"{name.replace('_', '-')}: no package of {revision[:12]} matches {glob!r}")
+        parts[name] = [one for one in found if any(fnmatchcase(one.entry.name, glob) for glob in globs)]
+    _refuse_straddling(parts)
+    clusters = _clusters([one for part in parts.values() for one in part])
+    return Split(
+        revision=revision, pattern=" ".join((*train, *validation, *held_out)), tags=tuple(tags),
+        merged=_merged(clusters), **_records(parts),
+    )  # fmt: skip
+
+
+def load(path: Path) -> Split:
+    """A split that was written as JSON. UsageError where there is none, PackageError where it is malformed."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: no split can be read there: {error.strerror}") from None
+    return Split.load(data, str(path))
+
+
+# --- selection -----------------------------------------------------------------------------------------------
+def select(store: Store, rev: str, pattern: str = "*", tags: Sequence[str] = ()) -> list[PackageEntry]:
+    """Packages of a revision by glob and tags, sorted by name. UsageError where there is none."""
+    return [one.entry for one in _selected(store, rev, pattern, tags)[1]]
+
+
+def tags_of(record: Mapping[str, Any]) -> frozenset[str]:
+    """All tags of a package, from its package.json."""
+    said = {str(tag) for tag in record.get("tags") or ()}
+    for key in ("family", "workspace"):
+        if record.get(key):
+            said.add(f"{key}:{record[key]}")
+    provenance = record.get("provenance") or {}
+    if provenance.get("builder"):
+        said.add(f"builder:{provenance['builder']}")
+    return frozenset(said | {f"{k}:{_word(v)}" for k, v in (provenance.get("config") or {}).items()})
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _selected(store: Store, rev: str, pattern: str, tags: Sequence[str]) -> tuple[str, list[Described]]:
+    commit = store.resolve(rev)
+    entries = store.packages(commit, pattern)
+    if not entries:
+        hint = "`rover list` shows all names"
+        raise UsageError(f"no package of {commit[:12]} matches {pattern!r}", hint=hint)
+    found = [one for one in _described(store, entries) if _has_tags(one.tags, tags)]
+    if not found:
+        known = sorted({tag.partition(":")[0] for one in _described(store, entries[:50]) for tag in one.tags})
+        hint = f"kinds of tags here: {', '.join(known)}"
+        raise UsageError(f"no package of {commit[:12]} that matches {pattern!r} has {' '.join(tags)}", hint=hint)
+    return commit, found
+
+
+def _has_tags(own: frozenset[str], wanted: Sequence[str]) -> bool:
+    keyed: dict[str, bool] = {}
+    for number, tag in enumerate(wanted):
+        key = tag.partition(":")[0] if ":" in tag else f"#{number}"
+        keyed[key] = keyed.get(key, False) or any(fnmatchcase(one, tag) for one in own)
+    return all(keyed.values())
+
+
+def _described(store: Store, entries: Iterable[PackageEntry]) -> list[Described]:
+    """package.json of many packages, read in the order in which they lie on disk."""
+    entries = list(entries)
+    at = {entry.name: store.objects.list_tree(entry.tree)["package.json"].id for entry in entries}
+    records = {blob: json.loads(data) for blob, data in store.objects.read_many(at.values())}
+    return [_one(entry, records[at[entry.name]]) for entry in entries]
+
+
+def _one(entry: PackageEntry, record: Mapping[str, Any]) -> Described:
+    workspace = str(record.get("workspace") or "")
+    ties = {e["target"] for e in record.get("edges") or () if e["target"].startswith("resources/")}
+    if workspace:
+        ties.add(f"workspace:{workspace}")
+    else:
+        ties |= {f"source:{s['sha256']}" for s in (record.get("provenance") or {}).get("sources") or ()}
+    return Described(entry, workspace, tags_of(record), frozenset(ties or {f"package:{entry.name}"}))
+
+
+# --- clusters ------------------------------------------------------------------------------------------------
+def _clusters(found: Sequence[Described]) -> list[list[Described]]:
+    """Packages that hang together by any chain of ties, each cluster sorted by name, the clusters by their first."""
+    above: dict[str, str] = {}
+
+    def top(tie: str) -> str:
+        while above.setdefault(tie, tie) != tie:
+            above[tie] = tie = above[above[tie]]
+        return tie
+
+    for one in found:
+        first, *rest = sorted(one.ties)
+        for tie in rest:
+            above[top(tie)] = top(first)
+    clusters: dict[str, list[Described]] = {}
+    for one in sorted(found, key=lambda d: d.entry.name):
+        clusters.setdefault(top(min(one.ties)), []).append(one)
+    return list(clusters.values())
+
+
+def _assigned(clusters: Sequence[list[Described]], shares: Sequence[float], seed: int) -> dict[str, list[Described]]:
+    """Each cluster, in an order that the seed gives, to the part that lacks most packages; then none is empty."""
+    order = sorted(clusters, key=lambda c: digest([seed, [one.entry.name for one in c]]))
+    total = sum(map(len, clusters)) / sum(shares)
+    lacking = {part: share * total for part, share in zip(PARTS, shares, strict=True)}
+    given: dict[str, list[list[Described]]] = {part: [] for part in PARTS}
+    for cluster in order:
+        part = max(PARTS, key=lambda p: (lacking[p], -PARTS.index(p)))
+        given[part].append(cluster)
+        lacking[part] -= len(cluster)
+    for part, share in zip(PARTS, shares, strict=True):
+        if share > 0 and not given[part]:  # from the part that has most: its smallest cluster
+            source = max(PARTS, key=lambda p: (len(given[p]), -PARTS.index(p)))
+            smallest = min(given[source], key=len)
+            given[source].remove(smallest)
+            given[part].append(smallest)
+    return {part: [one for cluster in some for one in cluster] for part, some in given.items()}
+
+
+def _refuse_straddling(parts: Mapping[str, Sequence[Described]]) -> None:
+    """UsageError where a part that was asked for is empty, or where two parts share a package or a tie."""
+    holder: dict[str, tuple[str, str]] = {}
+    for part, some in parts.items():
+        for one in some:
+            for tie in (f"package:{one.entry.name}", *sorted(one.ties)):
+                other, name = holder.setdefault(tie, (part, one.entry.name))
+                if other != part:
+                    a, b = other.replace("_", "-"), part.replace("_", "-")
+                    said = f"{one.entry.name} is in both" if name == one.entry.name else (
+                        f"{name} and {one.entry.name} share {tie.removeprefix('package:')}"
+                    )
+                    raise UsageError(f"{a} and {b} are not apart: {said}")
+    if not parts["train"]:
+        raise UsageError("the train part is empty")
+
+
+def _merged(clusters: Iterable[Sequence[Described]]) -> tuple[tuple[str, ...], ...]:
+    groups = (sorted({one.workspace for one in cluster if one.workspace}) for cluster in clusters)
+    return tuple(tuple(group) for group in sorted(groups) if len(group) > 1)
+
+
+def _records(parts: Mapping[str, Sequence[Described]]) -> dict[str, SplitPart]:
+    return {
+        part: SplitPart(
+            workspaces=tuple(sorted({one.workspace for one in some if one.workspace})),
+            packages=tuple(sorted(one.entry.name for one in some)),
+        )
+        for part, some in parts.items()
+    }
+
+
+def checked_shares(shares: Sequence[float]) -> tuple[float, float, float]:
+    """Three shares of which the first is above 0. UsageError otherwise."""
+    if len(shares) != 3 or any(not 0 <= s < float("inf") for s in shares) or shares[0] <= 0:
+        raise UsageError("shares are three numbers, train, validation and held-out; train is above 0")
+    return (float(shares[0]), float(shares[1]), float(shares[2]))
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
