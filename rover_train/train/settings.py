@@ -1,0 +1,139 @@
+"""Sections of the config that belong to training itself. No torch here."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from rover_train.section import Section
+
+Method = Literal["sft", "grpo", "dr-grpo", "gdpo", "gigpo", "vtca-grpo", "vtca-even", "opd"]
+
+
+class LoraSettings(Section):
+    """Low-rank adapters of peft."""
+
+    rank: int = Field(32, ge=1)
+    """Rank of the adapters."""
+    scaling: float = Field(64.0, gt=0)
+    """peft's `lora_alpha`: the adapter's output is multiplied by scaling / rank."""
+    dropout: float = Field(0.05, ge=0, lt=1)
+    """Dropout before the adapters."""
+    targets: tuple[str, ...] = ()
+    """Names of the modules to adapt; empty: all linear layers but the output."""
+
+
+class ModelSettings(Section):
+    """Which model is trained, and how it is held."""
+
+    spec: str = ""
+    """A folder that transformers loads, a checkpoint or run of ours, FILE.gguf, `smollm2`, or `small:FOLDER`."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Type of the weights. bfloat16 is for accelerators: on most CPUs it is many times slower."""
+    mixed: bool = False
+    """On an accelerator, compute in bfloat16 while the weights stay float32. Of no effect on a CPU."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to train; `auto` takes an accelerator where there is one."""
+    lora: LoraSettings | None = None
+    """Train adapters alone. Absent: all weights are trained. `--set model.lora=true` takes the defaults."""
+
+
+class DataSettings(Section):
+    """Which packages of the revision, and how they are split."""
+
+    pattern: str = "*"
+    """Glob on the names of packages."""
+    tags: tuple[str, ...] = ()
+    """Only packages that carry all of these tags."""
+    split: str = ""
+    """A file with a split to use (`rover split`); empty: one is made from the shares below and the seed."""
+    validation: float = Field(0.15, ge=0, lt=1)
+    """Share of the workspaces that training never sees and checkpoints are chosen on."""
+    held_out: float = Field(0.25, ge=0, lt=1)
+    """Share of the workspaces that are kept for the final evaluation alone."""
+    split_seed: int = 0
+    """Seed of the split, apart from the seed of training: runs to compare share it."""
+
+    @model_validator(mode="after")
+    def _leaves_some(self) -> DataSettings:
+        if self.validation + self.held_out >= 1:
+            raise ValueError("validation and held_out leave nothing to train on")
+        return self
+
+
+class OptimSettings(Section):
+    """The optimiser, its schedule, and clipping."""
+
+    name: Literal["adamw", "muon"] = "adamw"
+    """`muon` takes the matrices of the layers; embeddings, norms, biases and the output stay with AdamW."""
+    lr: float = Field(2e-4, gt=0)
+    """Learning rate of AdamW."""
+    muon_lr: float = Field(0.02, gt=0)
+    """Learning rate of Muon, for matrices."""
+    momentum: float = Field(0.95, ge=0, lt=1)
+    """Momentum of Muon."""
+    betas: tuple[float, float] = (0.9, 0.99)
+    """Decay of AdamW's first and second moments."""
+    eps: float = Field(1e-8, gt=0)
+    """AdamW's epsilon."""
+    weight_decay: float = Field(0.0, ge=0)
+    """Decoupled decay of matrices; norms and biases never decay."""
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """How the rate goes on behind the warm-up: to `floor` of its peak at the last step, or level."""
+    warmup: float = Field(0.0, ge=0)
+    """Steps of linear warm-up; below 1 a share of all steps."""
+    floor: float = Field(0.0, ge=0, le=1)
+    """Share of the peak rate that linear and cosine end at."""
+    clip: float = Field(1.0, ge=0)
+    """Norm that gradients are clipped to; 0 for none."""
+    accumulation: int = Field(1, ge=1)
+    """Pieces that a batch is cut into to save memory; the gradient is that of the whole batch."""
+
+
+class SftSettings(Section):
+    """Supervised fine-tuning on verified demonstrations."""
+
+    epochs: float = Field(1.0, gt=0)
+    """Passes over the demonstrations, where `steps` is 0."""
+    steps: int = Field(0, ge=0)
+    """Updates in all; 0: as many as `epochs` gives."""
+    batch_size: int = Field(8, ge=1)
+    """Rows in one update. Rows are padded at the right, not packed."""
+
+
+class EvalSettings(Section):
+    """Evaluation during training, on the packages of the validation share alone."""
+
+    every: int = Field(10, ge=0)
+    """Steps between evaluations; 0: at the end alone."""
+    select: Literal["success", "loss"] = "success"
+    """What picks the best checkpoint: `success` of real rollouts, or (sft) the `loss` on validation demonstrations."""
+    patience: int = Field(0, ge=0)
+    """Stop early behind so many evaluations without a better one; 0: never."""
+    packages: int = Field(0, ge=0)
+    """Roll out on at most so many validation packages; 0 for all."""
+    attempts: int = Field(1, ge=1)
+    """Rollouts of each package."""
+    temperature: float = Field(0.0, ge=0)
+    """Sampling temperature of these rollouts; 0 is greedy."""
+    seed: int = 1
+    """Seed of these rollouts."""
+
+
+class LogSettings(Section):
+    """What a run tells. Never part of a config's identity."""
+
+    trackers: tuple[Literal["tensorboard", "trackio"], ...] = ()
+    """Also write through these libraries, into the run's folder. They must be installed."""
+    every: int = Field(1, ge=1)
+    """Steps between lines of the log."""
+
+
+class CheckpointSettings(Section):
+    """What is kept on disk. Never part of a config's identity."""
+
+    every: int = Field(50, ge=0)
+    """Steps between checkpoints; 0: at the end alone."""
+    keep_last: int = Field(2, ge=1)
+    """How many of the latest are kept, beside the best."""
