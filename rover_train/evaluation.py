@@ -1,0 +1,199 @@
+"""What an evaluation found, as a record, and the measures over its rows. No torch.
+
+    pass@k = 1 - C(n - c, k) / C(n, k)      pass^k = C(c, k) / C(n, k)
+
+of n rollouts of a package that count, c of which passed. Rollouts that ended in infra_error or verifier_error leave
+n and are counted apart; a package with fewer than k that count leaves that k's mean. Intervals are clustered by
+workspace: packages of one fail together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from math import comb
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from rover.bench.intervals import mean
+from rover_store.errors import PackageError
+from rover_store.records import Outcome
+
+ERRORS = ("infra_error", "verifier_error")
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class EvalRow(Part):
+    """One rollout. `attempt` and `seed` pair rows of two evaluations; `seconds` is a share of its batch's time, absent
+    where the rollout came from the evidence."""
+
+    package: str
+    workspace: str = ""
+    family: str = ""
+    difficulty: int | None = None
+    attempt: int
+    seed: int
+    rollout: str
+    outcome: Outcome
+    score: float | None = None
+    turns: int = 0
+    tokens: int = 0
+    seconds: float | None = None
+    reused: bool = False
+    reason: str = ""
+
+    @property
+    def counts(self) -> bool:
+        return self.outcome not in ERRORS
+
+    @property
+    def passed(self) -> bool:
+        return self.outcome == "passed"
+
+
+class Evaluation(Part):
+    """One policy on packages of one revision, each `attempts` times."""
+
+    format: Literal[1] = 1
+    kind: Literal["evaluation"] = "evaluation"
+    revision: str
+    policy: str
+    of: str = ""
+    """What was evaluated, as it was asked for: a run, a folder, a policy."""
+    step: int | None = None
+    """Step of the checkpoint, where it is a run's."""
+    method: str = ""
+    part: str = ""
+    """Part of the split; empty where packages were named otherwise."""
+    split: str = ""
+    """Digest of the split record."""
+    attempts: int = 1
+    seed: int = 0
+    temperature: float | None = None
+    rows: tuple[EvalRow, ...] = ()
+
+    @property
+    def reused(self) -> int:
+        return sum(row.reused for row in self.rows)
+
+    def summary(self) -> dict[str, Any]:
+        """All measures, as JSON."""
+        return {
+            "packages": len({r.package for r in self.rows}),
+            "workspaces": len({r.workspace for r in self.rows}),
+            "rollouts": len(self.rows),
+            "reused": self.reused,
+            "outcomes": dict(sorted(Counter(r.outcome for r in self.rows).items())),
+            **measures(self.rows),
+            "families": by(self.rows, lambda r: r.family or "(none)"),
+            "difficulties": by(self.rows, lambda r: "unknown" if r.difficulty is None else str(r.difficulty)),
+            "cost": cost(self.rows),
+        }
+
+    def dump(self) -> str:
+        """JSON text: the record, with its summary for whoever reads no code."""
+        import json
+
+        whole = {**self.model_dump(mode="json"), "summary": self.summary()}
+        return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+
+
+def load(file: Path) -> Evaluation:
+    """An evaluation that `dump` wrote. PackageError where it is none."""
+    import json
+
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+        values.pop("summary", None)
+        return Evaluation.model_validate(values)
+    except OSError as error:
+        raise PackageError(str(file), "", f"cannot be read: {error.strerror}") from None
+    except (ValueError, AttributeError, ValidationError):
+        raise PackageError(str(file), "", "is no evaluation that `rover eval --out` wrote") from None
+
+
+# --- measures ------------------------------------------------------------------------------------------------
+def pass_at(n: int, c: int, k: int) -> float:
+    """The chance that of k rollouts drawn from n, c of which passed, at least one passed."""
+    return 1.0 - comb(n - c, k) / comb(n, k)
+
+
+def pass_all(n: int, c: int, k: int) -> float:
+    """The chance that all k passed."""
+    return comb(c, k) / comb(n, k)
+
+
+def measures(rows: Sequence[EvalRow]) -> dict[str, Any]:
+    """Success (pass@1), mean score, pass@k and pass^k for 1, 2, 4, ... and the number of attempts."""
+    found = _packages(rows)
+    most = max((len(some) for some in found.values()), default=0)
+    out: dict[str, Any] = {
+        "success": _estimate(found, lambda some: pass_at(len(some), _passed(some), 1), 1),
+        "score": _estimate(found, lambda some: sum(r.score or 0.0 for r in some) / len(some), 1),
+        "pass@": {},
+        "pass^": {},
+    }
+    for k in sorted({1, *(2**n for n in range(1, 12) if 2**n <= most), *([most] if most else [])}):
+        out["pass@"][str(k)] = _estimate(found, lambda some, k=k: pass_at(len(some), _passed(some), k), k)
+        out["pass^"][str(k)] = _estimate(found, lambda some, k=k: pass_all(len(some), _passed(some), k), k)
+    return out
+
+
+def by(rows: Sequence[EvalRow], key: Callable[[EvalRow], str]) -> dict[str, Any]:
+    """Success and score by a key of the row."""
+    groups: dict[str, list[EvalRow]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    out = {}
+    for name, some in sorted(groups.items(), key=lambda item: (len(item[0]), item[0])):
+        found = measures(some)
+        out[name] = {
+            "packages": len({r.package for r in some}),
+            "errors": sum(not r.counts for r in some),
+            "success": found["success"],
+            "score": found["score"],
+        }
+    return out
+
+
+def cost(rows: Sequence[EvalRow]) -> dict[str, float | None]:
+    """Means over the rollouts that count; seconds over those that ran."""
+    counted = [r for r in rows if r.counts]
+    ran = [r.seconds for r in rows if r.seconds is not None]
+    return {
+        "turns": _mean([float(r.turns) for r in counted]),
+        "tokens": _mean([float(r.tokens) for r in counted]),
+        "seconds": _mean(ran),
+        "tokens_total": float(sum(r.tokens for r in rows)),
+        "tokens_per_pass": _ratio(sum(r.tokens for r in counted), sum(r.passed for r in counted)),
+    }
+
+
+def _packages(rows: Sequence[EvalRow]) -> dict[str, list[EvalRow]]:
+    out: dict[str, list[EvalRow]] = {}
+    for row in rows:
+        if row.counts:
+            out.setdefault(row.package, []).append(row)
+    return out
+
+
+def _estimate(found: Mapping[str, list[EvalRow]], value: Callable[[list[EvalRow]], float], k: int) -> dict[str, Any]:
+    some = [rows for rows in found.values() if len(rows) >= k]
+    return mean([value(rows) for rows in some], [rows[0].workspace or rows[0].package for rows in some]).to_json()
+
+
+def _passed(rows: Sequence[EvalRow]) -> int:
+    return sum(r.passed for r in rows)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _ratio(over: float, under: float) -> float | None:
+    return over / under if under else None
