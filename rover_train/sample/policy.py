@@ -1,0 +1,66 @@
+"""A model as a policy: sessions that ask a sampler for turns, alone or in lockstep with other lanes."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from rover.policy.protocol import Action, PolicyView, Session
+from rover.sandbox.rendezvous import current
+from rover_store.records import Call
+from rover_train.rows import Row
+from rover_train.sample.transcript import Transcript
+
+#: what sessions ask of a rendezvous; the payload is (session, results)
+KIND = "act"
+
+
+class Actor(Protocol):
+    """Serves the turns of many sessions: a sampler in this process, or a server's client."""
+
+    def acting(self, pending: list[tuple[int, Any]]) -> dict[int, Any]:
+        """A rendezvous handler: `pending` holds (lane, (session, results)); see `rover.sandbox.rendezvous`."""
+
+
+class ModelSession:
+    """One rollout: its view, its tokens, and where its current turn stands. The sampler writes the latter."""
+
+    def __init__(self, actor: Actor, view: PolicyView, seed: int) -> None:
+        self.view = view
+        self.seed = seed
+        self.transcript = Transcript()
+        self.turn = 0
+        #: where the turn that is being written begins, None between turns
+        self.turn_start: int | None = None
+        self.closed = False
+        self._actor = actor
+
+    def act(self, results: tuple[Call, ...], *, deadline_s: float) -> Action:
+        """The next turn. PolicyFailure where the window is used up; ProviderError where a server failed."""
+        meeting = current()
+        payload = (self, results)
+        answer = meeting.ask(KIND, payload) if meeting is not None else self._actor.acting([(0, payload)])[0]
+        if isinstance(answer, Exception):
+            raise answer
+        assert isinstance(answer, Action)
+        return answer
+
+    def close(self) -> None:
+        """The sampler forgets this lane at its next call."""
+        self.closed = True
+
+    def rows(self, rollout: str = "", package: str = "") -> tuple[Row, ...]:
+        """The training rows of this rollout, once it is over."""
+        return self.transcript.rows(rollout, package)
+
+
+class ModelPolicy:
+    """A policy whose turns a sampler writes. `id` names weights and sampling settings."""
+
+    attacker = False
+
+    def __init__(self, actor: Actor, policy_id: str) -> None:
+        self.id = policy_id
+        self._actor = actor
+
+    def start(self, view: PolicyView, seed: int) -> Session:
+        return ModelSession(self._actor, view, seed)
