@@ -1,0 +1,129 @@
+"""Where a model plays: packages of one commit, many rollouts in lockstep, each graded turn by turn.
+
+Training and evaluation share it. What the infrastructure spoils is told apart: it never becomes a reward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from rover.rollout.env import Env, load_env
+from rover.rollout.progress import Graded, TreeGrader
+from rover.rollout.records import RolloutRequest
+from rover.rollout.together import Done, Together
+from rover_store.errors import PackageError
+from rover_train.rl.timing import Timing
+from rover_train.sample.policy import KIND, Actor
+
+if TYPE_CHECKING:
+    from rover.sandbox.protocol import Runtime
+    from rover_store.store import Store
+    from rover_train.rows import Row
+
+#: package versions that stay in memory
+MOST_ENVS = 1024
+#: outcomes that say nothing of the policy
+ERRORS = ("infra_error", "verifier_error")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One rollout: what was asked for, what came of it, and its grading."""
+
+    request: RolloutRequest
+    done: Done
+    graded: Graded
+
+    @property
+    def outcome(self) -> str:
+        return self.graded.verdict.outcome
+
+    @property
+    def counts(self) -> bool:
+        return self.outcome not in ERRORS
+
+    def rows(self) -> tuple[Row, ...]:
+        """The training rows, where a model played."""
+        session: Any = self.done.session
+        found: tuple[Row, ...] = session.rows(self.done.result.id, self.request.env.package) if session else ()
+        return found
+
+
+class Arena:
+    """Living boxes and graders over one commit. A context manager: closing ends its boxes."""
+
+    def __init__(
+        self,
+        store: Store,
+        runtime: Runtime,
+        commit: str,
+        *,
+        width: int = 64,
+        workers: int = 1,
+        timing: Timing | None = None,
+    ) -> None:
+        self.store = store
+        self.commit = commit
+        self.timing = timing or Timing()
+        #: serves the turns of what is played now
+        self.actor: Actor | None = None
+        # no wall-clock budget: what a rollout becomes may not depend on how busy the machine is
+        self._together = Together(runtime, width=width, acting=self._acting, clock=lambda: 0.0)
+        self._grader = TreeGrader(runtime, store.evidence, workers)
+        self._entries = {entry.name: entry.tree for entry in store.packages(commit)}
+        self._envs: dict[str, Env] = {}
+
+    def __enter__(self) -> Arena:
+        self._together.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._together.__exit__(kind, error, trace)
+        finally:
+            self._grader.close()
+
+    def env(self, name: str) -> Env:
+        """A package of the commit, ready to run."""
+        found = self._envs.get(name)
+        if found is None:
+            if len(self._envs) >= MOST_ENVS:
+                self._envs.clear()
+            try:
+                found = self._envs[name] = load_env(self.store, self._entries[name])
+            except PackageError as error:
+                raise PackageError(f"{name}/{error.file}", error.field, error.reason) from None
+        return found
+
+    def play(self, requests: Sequence[RolloutRequest], actor: Actor | None = None) -> list[Entry]:
+        """Play and grade, in the order of the requests."""
+        self.actor = actor
+        try:
+            played = self._together.play(requests)
+        finally:
+            self.actor = None
+        with self.timing.part("grading"):
+            graded = self._grader.grade([(r.env, done) for r, done in zip(requests, played, strict=True)])
+        return [Entry(*three) for three in zip(requests, played, graded, strict=True)]
+
+    def keep(self, entries: Sequence[Entry]) -> list[str]:
+        """Put rollouts and verdicts into the evidence, those apart that the infrastructure spoilt. Ids, in order."""
+        kept = [entry for entry in entries if entry.counts]
+        with self.timing.part("store"):
+            self._together.keep(
+                self.store.evidence, [e.done for e in kept], [e.graded.verdict for e in kept]
+            )
+        return [entry.done.result.id for entry in kept]
+
+    def _acting(self, pending: list[tuple[int, Any]]) -> dict[int, Any]:
+        assert self.actor is not None, KIND
+        with self.timing.part("generate"):
+            return self.actor.acting(pending)
+
+
+Told = Callable[[str], None]
