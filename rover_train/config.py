@@ -77,7 +77,7 @@ class Config(Section):
 
     def digest(self) -> str:
         """Identity of what is learnt: sha256 over all fields but the sections `log` and `checkpoint`."""
-        return digest(self.model_dump(mode="json", exclude={"log", "checkpoint"}))
+        return digest(self.model_dump(mode="json", by_alias=True, exclude={"log", "checkpoint"}))
 
 
 # --- making one ----------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ class FieldLine(NamedTuple):
 def fields(of: type[BaseModel] = Config, prefix: str = "") -> Iterator[FieldLine]:
     """Every key of the config, in order, sections flattened."""
     for name, info in of.model_fields.items():
-        inner = _section(info.annotation)
+        name, inner = info.alias or name, _section(info.annotation)
         text = " ".join((info.description or "").split())
         optional = inner is not None and info.default is None
         if inner is None or optional:
@@ -232,7 +232,7 @@ def _toml(value: Any) -> str:
 
 def dump(config: Config) -> str:
     """The config as TOML, every key written; what is absent is left out."""
-    return "\n".join(_table(config.model_dump(), "")) + "\n"
+    return "\n".join(_table(config.model_dump(by_alias=True), "")) + "\n"
 
 
 def _table(values: Mapping[str, Any], prefix: str) -> Iterable[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from rover_train.section import Section
 
@@ -48,18 +48,10 @@ class DataSettings(Section):
     """Only packages that carry all of these tags."""
     split: str = ""
     """A file with a split to use (`rover split`); empty: one is made from the shares below and the seed."""
-    validation: float = Field(0.15, ge=0, lt=1)
-    """Share of the workspaces that training never sees and checkpoints are chosen on."""
-    held_out: float = Field(0.25, ge=0, lt=1)
-    """Share of the workspaces that are kept for the final evaluation alone."""
+    shares: tuple[float, float, float] = (0.8, 0.1, 0.1)
+    """Shares of train, validation and held-out; whole workspaces go to one of them."""
     split_seed: int = 0
     """Seed of the split, apart from the seed of training: runs to compare share it."""
-
-    @model_validator(mode="after")
-    def _leaves_some(self) -> DataSettings:
-        if self.validation + self.held_out >= 1:
-            raise ValueError("validation and held_out leave nothing to train on")
-        return self
 
 
 class OptimSettings(Section):
@@ -87,8 +79,6 @@ class OptimSettings(Section):
     """Share of the peak rate that linear and cosine end at."""
     clip: float = Field(1.0, ge=0)
     """Norm that gradients are clipped to; 0 for none."""
-    accumulation: int = Field(1, ge=1)
-    """Pieces that a batch is cut into to save memory; the gradient is that of the whole batch."""
 
 
 class SftSettings(Section):
@@ -100,6 +90,8 @@ class SftSettings(Section):
     """Updates in all; 0: as many as `epochs` gives."""
     batch_size: int = Field(8, ge=1)
     """Rows in one update. Rows are padded at the right, not packed."""
+    pass_tokens: int = Field(8192, ge=1)
+    """Most tokens of one forward pass, padding included; the gradients of a batch's passes add up (accumulation)."""
 
 
 class EvalSettings(Section):
