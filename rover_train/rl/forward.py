@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from rover_train.rows import WeightedRow
+from rover_train.rl.packing import Piece
+from rover_train.rows import Row
 
 PAD = 0
 
@@ -21,6 +22,7 @@ class Pass:
     """Rows as tensors. `ids` is (B, T); all others are flat over the N sampled tokens, in order of row and position.
 
     `at` is the position in the flattened (B T) whose logits foretell `target`; `turn` numbers turns over all rows.
+    `weight` and `reference` are those of a piece, 0 where it has none.
     """
 
     ids: torch.Tensor
@@ -29,45 +31,44 @@ class Pass:
     old: torch.Tensor
     advantage: torch.Tensor
     weight: torch.Tensor
+    reference: torch.Tensor
     turn: torch.Tensor
 
 
-def tensors(rows: Sequence[WeightedRow], weights: Sequence[Sequence[float]] | None, device: Any) -> Pass:
-    """The pass of some rows. `weights`: per-token weights of terms that no advantage carries, else 0."""
-    width = max(len(row.row.ids) for row in rows)
+def tensors(pieces: Sequence[Piece], device: Any = "cpu") -> Pass:
+    """The pass of some rows."""
+    width = max(piece.length for piece in pieces)
     at: list[int] = []
     target: list[int] = []
-    old: list[float] = []
-    advantage: list[float] = []
-    weight: list[float] = []
     turn: list[int] = []
+    real: dict[str, list[float]] = {"old": [], "advantage": [], "weight": [], "reference": []}
     turns = -1
-    for b, weighted in enumerate(rows):
-        row, last = weighted.row, None
-        for t, mask in enumerate(row.loss_mask):
-            if not mask or t == 0:
-                continue
+    for b, piece in enumerate(pieces):
+        row, last = piece.weighted.row, None
+        none = [0.0] * piece.length
+        columns = (row.logprobs, piece.weighted.advantage, piece.weights or none, piece.reference or none)
+        for t in sampled(row):
             if row.turn_id[t] != last:
                 last = row.turn_id[t]
                 turns += 1
             at.append(b * width + t - 1)
             target.append(row.ids[t])
-            old.append(row.logprobs[t])
-            advantage.append(weighted.advantage[t])
-            weight.append(weights[b][t] if weights is not None else 0.0)
             turn.append(turns)
-    ids = [row.row.ids + [PAD] * (width - len(row.row.ids)) for row in rows]
-    whole = {"dtype": torch.long, "device": device}
-    real = {"dtype": torch.float32, "device": device}
+            for values, column in zip(real.values(), columns, strict=True):
+                values.append(column[t])
+    ids = [p.weighted.row.ids + [PAD] * (width - p.length) for p in pieces]
     return Pass(
-        ids=torch.tensor(ids, **whole),
-        at=torch.tensor(at, **whole),
-        target=torch.tensor(target, **whole),
-        old=torch.tensor(old, **real),
-        advantage=torch.tensor(advantage, **real),
-        weight=torch.tensor(weight, **real),
-        turn=torch.tensor(turn, **whole),
+        ids=torch.tensor(ids, dtype=torch.long, device=device),
+        at=torch.tensor(at, dtype=torch.long, device=device),
+        target=torch.tensor(target, dtype=torch.long, device=device),
+        turn=torch.tensor(turn, dtype=torch.long, device=device),
+        **{name: torch.tensor(values, dtype=torch.float32, device=device) for name, values in real.items()},
     )
+
+
+def sampled(row: Row) -> list[int]:
+    """Positions of the tokens that the policy wrote; the first token of a row has nothing that foretells it."""
+    return [t for t, mask in enumerate(row.loss_mask) if mask and t]
 
 
 def log_probs(model: Any, batch: Pass, temperature: float) -> torch.Tensor:

@@ -8,7 +8,6 @@ from typing import Any
 
 from rover_train.credit.protocol import Credit
 from rover_train.rl.groups import Collected
-from rover_train.rows import WeightedRow
 
 #: a spread below this is a tie: all rewards of the group are the same
 TIE = 1e-9
@@ -56,13 +55,6 @@ def of_credit(credits: Sequence[Credit]) -> dict[str, Any]:
 def tied(credits: Sequence[Credit]) -> bool:
     """Whether no turn of a whole batch has an advantage."""
     return not any(a for c in credits for turns in c.turns for a in turns)
-
-
-def padding(passes: Sequence[Sequence[WeightedRow]]) -> float:
-    """Share of the computed tokens that are padding."""
-    real = sum(len(row.row.ids) for some in passes for row in some)
-    computed = sum(max(len(row.row.ids) for row in some) * len(some) for some in passes)
-    return 1.0 - real / computed if computed else 0.0
 
 
 def mean(values: Sequence[float]) -> float:

@@ -7,11 +7,26 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rover_train.rows import WeightedRow
 
+
+class Piece(NamedTuple):
+    """A row with what its advantage cannot carry: weight of each token in terms that stand beside the surrogate, and
+    log-probabilities under the reference model; both empty where no term needs them."""
+
+    weighted: WeightedRow
+    weights: Sequence[float] = ()
+    reference: Sequence[float] = ()
+
+    @property
+    def length(self) -> int:
+        return len(self.weighted.row.ids)
+
+
 #: the rows of one rollout
-Rollout = Sequence[WeightedRow]
+Rollout = Sequence[Piece]
 
 
 def minibatches(rollouts: Sequence[Rollout], count: int, seed: int) -> list[list[Rollout]]:
@@ -22,17 +37,17 @@ def minibatches(rollouts: Sequence[Rollout], count: int, seed: int) -> list[list
     return [[rollouts[n] for n in sorted(order[at::count])] for at in range(count)]
 
 
-def passes(rows: Sequence[WeightedRow], tokens: int) -> list[list[WeightedRow]]:
+def passes(pieces: Sequence[Piece], tokens: int) -> list[list[Piece]]:
     """Rows in groups of at most `tokens` tokens, padding included (a longer row goes alone); longest first."""
-    out: list[list[WeightedRow]] = []
-    for row in sorted(rows, key=lambda r: -len(r.row.ids)):  # a stable sort: equal lengths keep their order
-        if out and len(out[-1][0].row.ids) * (len(out[-1]) + 1) <= tokens:
-            out[-1].append(row)
+    out: list[list[Piece]] = []
+    for piece in sorted(pieces, key=lambda p: -p.length):  # a stable sort: equal lengths keep their order
+        if out and out[-1][0].length * (len(out[-1]) + 1) <= tokens:
+            out[-1].append(piece)
         else:
-            out.append([row])
+            out.append([piece])
     return out
 
 
 def silent(rollout: Rollout) -> bool:
     """Whether no token of a rollout has an advantage: its gradient is exactly zero."""
-    return not any(any(row.advantage) for row in rollout)
+    return not any(any(piece.weighted.advantage) for piece in rollout)

@@ -65,9 +65,6 @@ class LossSettings(Section):
     """Correction where another engine sampled, by token or turn; of no effect where this process did."""
     truncate: float = Field(2.0, gt=0)
     """Importance weights are cut at this."""
-    aggregation: Literal["turn", "token", "constant"] = "turn"
-    """turn: mean over a turn's tokens, then over turns, then over rollouts; token: mean over all tokens; constant:
-    a sum over the tokens that the budget allows."""
 
 
 class EvalSettings(Section):
