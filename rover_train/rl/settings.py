@@ -1,4 +1,4 @@
-"""The config sections of RL: `rl`, `loss` and `eval`. No torch: a config is read and checked without it."""
+"""The config sections of RL: `rl` and `loss`. No torch: a config is read and checked without it."""
 
 from __future__ import annotations
 
@@ -65,20 +65,3 @@ class LossSettings(Section):
     """Correction where another engine sampled, by token or turn; of no effect where this process did."""
     truncate: float = Field(2.0, gt=0)
     """Importance weights are cut at this."""
-
-
-class EvalSettings(Section):
-    """Evaluation during training, on the packages of the validation share alone."""
-
-    every: int = Field(10, ge=0)
-    """Steps between evaluations; 0: at the end alone."""
-    select: Literal["success", "loss"] = "success"
-    """What picks the best checkpoint: `success` of real rollouts, or (sft) the `loss` on validation demonstrations."""
-    patience: int = Field(0, ge=0)
-    """Stop early behind so many evaluations without a better one; 0: never."""
-    packages: int = Field(32, ge=0)
-    """Roll out on at most so many validation packages; 0 for all."""
-    attempts: int = Field(1, ge=1)
-    """Rollouts of each package."""
-    temperature: float = Field(0.0, ge=0)
-    """Sampling temperature of these rollouts; 0 is greedy."""
