@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rover_store.layout import PackageEntry
     from rover_store.store import Store
 
-__all__ = ["PARTS", "Split", "SplitPart", "by_globs", "load", "make", "select", "tags_of"]
+__all__ = ["PARTS", "Split", "SplitPart", "by_globs", "load", "make", "parsed_shares", "select", "tags_of", "write"]
 
 PARTS = ("train", "validation", "held_out")
 SHARES = (0.8, 0.1, 0.1)
@@ -97,6 +97,14 @@ def load(path: Path) -> Split:
     except OSError as error:
         raise UsageError(f"{path}: no split can be read there: {error.strerror}") from None
     return Split.load(data, str(path))
+
+
+def write(split: Split, path: Path) -> None:
+    """Store a split as JSON. UsageError where that cannot be."""
+    try:
+        path.write_bytes(split.dump())
+    except OSError as error:
+        raise UsageError(f"{path}: the split cannot be written there: {error.strerror}") from None
 
 
 # --- selection -----------------------------------------------------------------------------------------------
@@ -237,6 +245,14 @@ def checked_shares(shares: Sequence[float]) -> tuple[float, float, float]:
     if len(shares) != 3 or any(not 0 <= s < float("inf") for s in shares) or shares[0] <= 0:
         raise UsageError("shares are three numbers, train, validation and held-out; train is above 0")
     return (float(shares[0]), float(shares[1]), float(shares[2]))
+
+
+def parsed_shares(text: str) -> tuple[float, float, float]:
+    """Shares as typed: three numbers with commas."""
+    try:
+        return checked_shares([float(word) for word in text.split(",")])
+    except ValueError:
+        raise UsageError(f"{text!r}: shares are three numbers with commas, such as 0.8,0.1,0.1") from None
 
 
 def _counted(number: int, noun: str) -> str:

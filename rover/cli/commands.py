@@ -37,6 +37,9 @@ COMMANDS: dict[str, Entry] = {
     "explain": Entry("explain", "Say why a repair chose this combination and not that.", "Run and repair"),
     "evolve": Entry("evolve", "Run, diagnose, repair, re-admit, and again.", "Run and repair"),
     "promote": Entry("promote", "Take or drop what waits on a branch for review.", "Run and repair"),
+    # train
+    "split": Entry("split", "Split packages by workspace: train, validation, held-out.", "Train"),
+    "collect": Entry("collect", "Gather demonstrations by a policy; keep what passes.", "Train"),
     # history
     "show": Entry("show", "Show a commit, package, component, file, rollout or case.", "History"),
     "log": Entry("log", "Show the history of the store, a package, component or file.", "History"),

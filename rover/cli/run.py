@@ -43,7 +43,7 @@ def command(
     from rover.ops.run import RunRequest, run
     from rover.sandbox.registry import open_runtime
 
-    spec, options = _policy(policy, server, model, temperature, record)
+    spec, options = policy_options(policy, server, model, temperature, record)
     request = RunRequest(pattern, spec, attempts, seed, rev, limit or None, options)
     store = open_store()
     done: list[Ran] = []
@@ -66,7 +66,7 @@ def command(
         raise typer.Exit(3)
 
 
-def _policy(
+def policy_options(
     policy: str, server: str, model: str, temperature: float, record: Path | None
 ) -> tuple[str, dict[str, Any]]:
     """The spec, and the options that only a model policy takes."""

@@ -1,8 +1,4 @@
-"""Verified demonstrations of a pinned commit: kept, stale, unverified, each counted.
-
-    demonstrations/ID.json      records.Demonstration, written by `rover collect`
-    demonstrations/pilot.json   records.Pilot: completion counts
-    demonstrations/*.json       anything else, as the builder's own run: no verdict, so unverified
+"""Verified demonstrations of a pinned commit: kept, stale, unverified, each counted. See `rover.ops.demonstrations`.
 
 A demonstration is stale where a component version that it names is not the package's present one: what it shows may
 be wrong now. Files are read in the order in which they lie on disk.
@@ -18,10 +14,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
-from rover_store.errors import PackageError, UsageError
-from rover_store.ids import COMPONENTS, ComponentName, digest
+from rover.ops import demonstrations as folder
+from rover_store.errors import UsageError
+from rover_store.ids import COMPONENTS
 from rover_store.records import Demonstration, Pilot, Trajectory, Verdict
 from rover_train.dataset.prompts import prompts
 
@@ -29,8 +24,6 @@ if TYPE_CHECKING:
     from rover_store.layout import PackageEntry
     from rover_store.store import Store
 
-FOLDER = "demonstrations"
-PILOT = "pilot.json"
 #: packages whose files are in memory at the same time
 BATCH = 128
 
@@ -147,12 +140,8 @@ def by_package(store: Store, entries: Iterable[PackageEntry]) -> Iterator[Found]
 
 def _files(store: Store, entry: PackageEntry) -> dict[str, str]:
     """package.json and the JSON files of demonstrations/: path -> blob id."""
-    level = store.objects.list_tree(entry.tree)
-    found = {"package.json": level["package.json"].id}
-    if FOLDER in level and level[FOLDER].is_folder:
-        inner = store.objects.list_tree(level[FOLDER].id)
-        found |= {f"{FOLDER}/{n}": i.id for n, i in inner.items() if n.endswith(".json") and not i.is_folder}
-    return found
+    record = store.objects.list_tree(entry.tree)["package.json"]
+    return {"package.json": record.id, **folder.files_of(store, entry.tree)}
 
 
 def _found(entry: PackageEntry, files: Mapping[str, bytes]) -> Found:
@@ -160,16 +149,15 @@ def _found(entry: PackageEntry, files: Mapping[str, bytes]) -> Found:
     demos: list[Demo] = []
     stale: list[tuple[str, ...]] = []
     unverified, rate = 0, Rate()
-    for path, data in sorted(files.items()):
+    for path, data in files.items():
         where = f"{entry.name}/{path}"
-        if path == f"{FOLDER}/{PILOT}":
+        if path == f"{folder.FOLDER}/{folder.PILOT}":
             rate = rate_of(Pilot.load(data, where), entry)
         elif path != "package.json":
-            read = demonstration_of(data, where)
-            moved = moved_on(read.components, entry.components) if read else ()
-            if read is None or not is_verified(read):
+            read = folder.demonstration_of(data, where)
+            if read is None or not folder.is_verified(read):
                 unverified += 1
-            elif moved:
+            elif moved := folder.moved_on(read.components, entry):
                 stale.append(moved)
             else:
                 demos.append(_demo(read, entry.name, workspace))
@@ -177,41 +165,9 @@ def _found(entry: PackageEntry, files: Mapping[str, bytes]) -> Found:
     return Found(entry, workspace, tuple(demos), tuple(stale), unverified, rate)
 
 
-def demonstration_of(data: bytes, where: str) -> Demonstration | None:
-    """The demonstration in a file; None for another kind of file. PackageError where one is damaged."""
-    try:
-        return Demonstration.model_validate_json(data)  # the quick way
-    except ValidationError:
-        pass
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        raise PackageError(where, "", "not valid JSON") from None
-    is_one = isinstance(value, dict) and "trajectory" in value
-    return Demonstration.load(data, where) if is_one else None
-
-
-def is_verified(demonstration: Demonstration) -> bool:
-    """Whether its verdict says passed, of this rollout, by the verifier that it names."""
-    verdict, key = demonstration.verdict, demonstration.trajectory.key
-    named = demonstration.components
-    return (
-        verdict.outcome == "passed"
-        and verdict.rollout == demonstration.rollout == digest(key.model_dump(mode="json"))
-        and verdict.verifier == named.get("verifier")
-        and (key.context, key.task, key.harness) == tuple(named.get(c) for c in ("context", "task", "harness"))
-        and not demonstration.trajectory.pruned
-    )
-
-
-def moved_on(named: Mapping[ComponentName, str], present: Mapping[str, str]) -> tuple[str, ...]:
-    """The components of which a package has another version now."""
-    return tuple(c for c in COMPONENTS if named.get(c) != present.get(c))
-
-
 def rate_of(pilot: Pilot, entry: PackageEntry) -> Rate:
     """The counts of all policies together; none where they hold for other versions."""
-    if moved_on(pilot.components, entry.components):
+    if folder.moved_on(pilot.components, entry):
         return Rate()
     return Rate(sum(c.attempts for c in pilot.counts), sum(c.passed for c in pilot.counts))
 
