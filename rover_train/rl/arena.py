@@ -5,16 +5,18 @@ Training and evaluation share it. What the infrastructure spoils is told apart: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from rover.rollout import grading
 from rover.rollout.env import Env, load_env
 from rover.rollout.progress import Graded, TreeGrader
-from rover.rollout.records import RolloutRequest
+from rover.rollout.records import RolloutRequest, rollout_id
 from rover.rollout.together import Done, Together
 from rover_store.errors import PackageError
+from rover_store.records import Trajectory, Verdict
 from rover_train.rl.timing import Timing
 from rover_train.sample.policy import KIND, Actor
 
@@ -67,6 +69,7 @@ class Arena:
     ) -> None:
         self.store = store
         self.commit = commit
+        self.runtime_id = runtime.runtime_id()
         self.timing = timing or Timing()
         #: serves the turns of what is played now
         self.actor: Actor | None = None
@@ -100,6 +103,18 @@ class Arena:
                 raise PackageError(f"{name}/{error.file}", error.field, error.reason) from None
         return found
 
+    def known(self, request: RolloutRequest) -> tuple[str, Trajectory, Verdict] | None:
+        """A rollout and its verdict as the evidence holds them."""
+        key = request.key(self.runtime_id)
+        rollout = rollout_id(key)
+        trajectory = self.store.evidence.get_rollout(rollout)
+        if trajectory is None or trajectory.end == "infra_error" or trajectory.key != key:
+            return None
+        verdict = self.store.evidence.get_verdict(rollout, request.env.verifier_id)
+        if verdict is None or not grading.holds(verdict, rollout, request.env):
+            return None
+        return rollout, trajectory, verdict
+
     def play(self, requests: Sequence[RolloutRequest], actor: Actor | None = None) -> list[Entry]:
         """Play and grade, in the order of the requests."""
         self.actor = actor
@@ -125,5 +140,3 @@ class Arena:
         with self.timing.part("generate"):
             return self.actor.acting(pending)
 
-
-Told = Callable[[str], None]
