@@ -62,6 +62,8 @@ class State(Section):
     """The last evaluation's."""
     best: Best | None = None
     """The best evaluation so far."""
+    finished: bool = False
+    """Whether training ended here: all steps done, or stopped early."""
     files: Mapping[str, str] = Field(default_factory=dict)
     """sha256 of every other file of the folder but DONE."""
 

@@ -10,6 +10,7 @@ checkpoint's step are cut off.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,17 +25,22 @@ Told = Callable[[Mapping[str, Any]], object]
 class RunLog:
     """Appends rows; tells them to whoever listens (`told`: the live table, trackers)."""
 
-    def __init__(self, path: Path, *, keep_to: int | None = None, told: Sequence[Told] = ()) -> None:
+    def __init__(
+        self, path: Path, *, keep_to: int | None = None, told: Sequence[Told] = (), disk: Disk | None = None
+    ) -> None:
         """`keep_to`: cut an old log to the rows of that step and before; None: begin anew."""
         self.path = path
         self.told = list(told)
         kept = [] if keep_to is None or not path.exists() else _rows(path, keep_to)
-        Disk().replace(path, b"".join(kept))
+        try:
+            (disk or Disk()).replace(path, b"".join(kept))
+        except OSError as error:
+            raise DiskError(path, f"not written: {error.strerror or error}") from error
         self._file = open(path, "ab")  # noqa: SIM115  (held as long as the run)
 
     def write(self, row: Mapping[str, Any]) -> None:
         """One row, on its way to the disk when this returns."""
-        line = json.dumps(row, ensure_ascii=False, allow_nan=True).encode() + b"\n"
+        line = json.dumps(_finite(row), ensure_ascii=False, allow_nan=False).encode() + b"\n"
         try:
             self._file.write(line)
             self._file.flush()
@@ -45,10 +51,22 @@ class RunLog:
 
     def sync(self) -> None:
         """All rows are on the disk: before a checkpoint that counts on them."""
-        os.fsync(self._file.fileno())
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise DiskError(self.path, f"not written: {error.strerror}") from error
 
     def close(self) -> None:
         self._file.close()
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no word for what is not finite: null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(inner) for key, inner in value.items()}
+    return [_finite(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _rows(path: Path, keep_to: int) -> list[bytes]:

@@ -1,0 +1,195 @@
+"""The folder of a run, made once, held by one process, taken up again by the same config alone.
+
+    RUN/config.toml    the config, revision as full commit id
+    RUN/run.json       what else the run depends on: versions, first weights, counts; nothing of the machine or clock
+    RUN/split.json     which packages were for training, validation, the final evaluation
+    RUN/log.jsonl      see `log`
+    RUN/checkpoints/   see `checkpoint`
+    RUN/README.md      model card, written at the end
+
+config.toml is written last: a folder without it is no run yet, and may be begun anew.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from rover_store.errors import UsageError
+from rover_train import config as configs
+from rover_train.config import Config
+from rover_train.train import card, checkpoint
+from rover_train.train.checkpoint import State
+from rover_train.train.disk import Disk
+from rover_train.train.errors import CheckpointError, DiskError
+from rover_train.train.log import RunLog, Told
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from rover_train.train.optim import Optimiser
+
+CONFIG = "config.toml"
+_OURS = {CONFIG, "run.json", "split.json", "log.jsonl", "checkpoints", "README.md", ".lock"}
+
+
+class Run:
+    """A run that this process holds. Use as a context manager."""
+
+    def __init__(self, folder: Path, config: Config, *, disk: Disk | None = None) -> None:
+        self.folder = folder
+        self.config = config
+        self.disk = disk or Disk()
+        self.state: State | None = None  # of the checkpoint to go on from
+        self._log: RunLog | None = None
+        self._lock = _locked(folder)
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._log is not None:
+            self._log.close()
+        os.close(self._lock)
+
+    @property
+    def log(self) -> RunLog:
+        """The log; `open_log` comes first."""
+        assert self._log is not None
+        return self._log
+
+    def open_log(self, told: Sequence[Told] = ()) -> RunLog:
+        """Open the log at the checkpoint's step, or empty where there is none."""
+        keep_to = -1 if self.state is None else self.state.step
+        self._log = RunLog(self.folder / "log.jsonl", keep_to=keep_to, told=told, disk=self.disk)
+        return self._log
+
+    def state_at(self, step: int, **fields: Any) -> State:
+        """The state of this run at a step."""
+        return State(
+            revision=self.config.revision, config=self.config.digest(), method=self.config.method, step=step, **fields
+        )
+
+    def save(self, state: State, model: nn.Module, optimiser: Optimiser, write_model: Callable[[Path], object]) -> Path:
+        """Write the checkpoint of a state, with its model card; `write_model(folder)` writes the servable files."""
+        self.log.sync()
+
+        def write(folder: Path) -> None:
+            write_model(folder)
+            self.disk.write(folder / "README.md", card.text(self.config, state, self.facts()).encode())
+
+        self.state = state
+        return checkpoint.save(
+            self.folder, state, model=model, optimiser=optimiser, write_model=write,
+            keep_last=self.config.checkpoint.keep_last, disk=self.disk,
+        )  # fmt: skip
+
+    def facts(self) -> dict[str, Any]:
+        """What run.json says."""
+        found: dict[str, Any] = json.loads((self.folder / "run.json").read_text(encoding="utf-8"))
+        return found
+
+    def close(self, state: State) -> None:
+        """The run ended: its model card is that of the best checkpoint."""
+        chosen = checkpoint.best(self.folder)
+        shown = state if chosen is None else checkpoint.check(chosen, files=False)
+        self.disk.replace(self.folder / "README.md", card.text(self.config, shown, self.facts()).encode())
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """The checkpoint to go on from."""
+        return None if self.state is None else checkpoint.latest(self.folder)
+
+
+def begin(
+    folder: Path, config: Config, *, split: Mapping[str, Any], facts: Mapping[str, Any], disk: Disk | None = None
+) -> Run:
+    """A new run. UsageError where the folder holds one, or anything that is not of a run that never began."""
+    disk = disk or Disk()
+    if (folder / CONFIG).exists():
+        raise UsageError(f"{folder}: a run is there already", hint="--resume goes on with it; or take another --out")
+    strange = sorted(p.name for p in folder.iterdir() if not _is_ours(p.name)) if folder.is_dir() else []
+    if strange:
+        raise UsageError(f"{folder}: not empty ({strange[0]})", hint="take another --out")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        run = Run(folder, config, disk=disk)
+        _json(disk, folder / "split.json", split)
+        _json(disk, folder / "run.json", {**facts, "config": config.digest(), "revision": config.revision})
+        disk.replace(folder / CONFIG, configs.dump(config).encode())
+    except OSError as error:
+        raise DiskError(error.filename or folder, error.strerror or str(error)) from error
+    return run
+
+
+def resume(folder: Path, *, expect: Config | None = None, disk: Disk | None = None) -> Run:
+    """Take a run up at its newest checkpoint. `expect`: what was asked for; it must be what the run is."""
+    config = config_of(folder)
+    if expect is not None:
+        _same(folder, config, expect)
+    newest = checkpoint.latest(folder)
+    state = None
+    if newest is not None:
+        state = checkpoint.check(newest, revision=config.revision, config=config.digest())
+    run = Run(folder, config, disk=disk)
+    run.state = state
+    return run
+
+
+def config_of(folder: Path) -> Config:
+    """The config of a run. CheckpointError where there is no run, PackageError where it was damaged."""
+    try:
+        text = (folder / CONFIG).read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise CheckpointError(folder, "no run is there", hint="without --resume a new one begins") from error
+    return configs.loads(text, str(folder / CONFIG))
+
+
+def _same(folder: Path, own: Config, asked: Config) -> None:
+    if own.revision != asked.revision:
+        raise CheckpointError(
+            folder, f"the run is on revision {own.revision[:12]}, not {asked.revision[:12]}",
+            hint="a run stays on its revision; take another --out, and --from to start from its model",
+        )  # fmt: skip
+    if own.digest() != asked.digest():
+        key, mine, other = _first_difference(own, asked)
+        hint = "resume it as it is, or take another --out"
+        raise CheckpointError(folder, f"the run has {key} = {mine}, not {other}", hint=hint)
+
+
+def _first_difference(own: Config, asked: Config) -> tuple[str, str, str]:
+    mine, other = (dict(_flat(c.model_dump(mode="json", by_alias=True))) for c in (own, asked))
+    keys = [k for k in {**mine, **other} if mine.get(k) != other.get(k) and not k.startswith(("log.", "checkpoint."))]
+    return keys[0], json.dumps(mine.get(keys[0])), json.dumps(other.get(keys[0]))
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    out: list[tuple[str, Any]] = []
+    for key, value in values.items():
+        out += _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [(f"{prefix}{key}", value)]
+    return out
+
+
+def _is_ours(name: str) -> bool:
+    return name in _OURS or (name.startswith(".") and name.endswith(".tmp"))
+
+
+def _json(disk: Disk, path: Path, value: Mapping[str, Any]) -> None:
+    disk.replace(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n")
+
+
+def _locked(folder: Path) -> int:
+    number = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(number)
+        raise UsageError(f"{folder}: another process trains there") from None
+    return number
