@@ -1,0 +1,98 @@
+"""A tokenizer's chat template, and what it can do: found out by trying it on small conversations.
+
+The template is asked for text alone; ids are made elsewhere, piece by piece, so that ids once given never change.
+"""
+
+from __future__ import annotations
+
+import datetime
+from functools import cached_property
+from typing import Any
+
+from rover_store.errors import UsageError
+from rover_train.render.protocol import Message, Offer
+
+#: a template that writes the date of the day writes this one, so that equal conversations give equal text
+_DAY = datetime.datetime(2024, 7, 26)
+_ASK, _SAY, _SHOWN = "Ask7", "Say7", "Shown7"
+
+
+class Chat:
+    """One chat template. UsageError where there is none, or where it cannot carry a conversation with tools."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        if not getattr(tokenizer, "chat_template", None):
+            raise UsageError(
+                "the tokenizer has no chat template",
+                hint="set tokenizer.chat_template, or put a chat_template.jinja into the model's folder",
+            )
+        self.end = self._end()
+
+    def text(self, messages: list[Message], *, offer: Offer | None = None, prompt: bool = False) -> str:
+        """The conversation as the template has it; with `prompt`, up to where the assistant begins."""
+        try:
+            return str(
+                self._tokenizer.apply_chat_template(
+                    messages,
+                    tools=(offer.schemas or None) if offer else None,
+                    tokenize=False,
+                    add_generation_prompt=prompt,
+                    strftime_now=_DAY.strftime,
+                )
+            )
+        except Exception as error:  # a template runs code of its own and may raise anything
+            first = " ".join(str(error).split()) or type(error).__name__
+            raise UsageError(f"the chat template refuses this conversation: {first[:200]}") from None
+
+    # --- what the template can do ------------------------------------------------------------------------
+    def _end(self) -> str:
+        """What stands behind the text of an assistant turn."""
+        before, at, behind = self.text([_user(_ASK), _assistant(_SAY)]).rpartition(_SAY)
+        if not at or _ASK not in before:
+            raise UsageError("the chat template does not show what the assistant said")
+        return behind
+
+    @cached_property
+    def has_system(self) -> bool:
+        """Whether a system message is shown."""
+        return self._shows([{"role": "system", "content": _SHOWN}, _user(_ASK)])
+
+    @cached_property
+    def has_tool_role(self) -> bool:
+        """Whether messages of role `tool` are shown."""
+        return self._shows([_user(_ASK), _assistant(_SAY), _tool(_SHOWN)])
+
+    @cached_property
+    def joins_tools(self) -> bool:
+        """Whether the results of one turn have to go into one message."""
+        return not self._shows([_user(_ASK), _assistant(_SAY), _tool(_ASK), _tool(_SHOWN)])
+
+    def shows_calls_as(self, opening: str) -> bool:
+        """Whether the template itself shows tools and writes calls in the form that begins so."""
+        call = {"id": "call00000", "type": "function", "function": {"name": _SHOWN, "arguments": {}}}
+        schema = {"type": "function", "function": {"name": _SHOWN, "description": "", "parameters": {"type": "object"}}}
+        said = {"role": "assistant", "content": "", "tool_calls": [call]}
+        try:
+            text = self.text([_user(_ASK), said], offer=Offer([schema]))
+        except UsageError:
+            return False
+        return text.count(_SHOWN) > 1 and opening in text.partition(_ASK)[2]
+
+    def _shows(self, messages: list[Message]) -> bool:
+        try:
+            return _SHOWN in self.text(messages)
+        except UsageError:
+            return False
+
+
+def _user(text: str) -> Message:
+    return {"role": "user", "content": text}
+
+
+def _assistant(text: str) -> Message:
+    return {"role": "assistant", "content": text}
+
+
+def _tool(text: str) -> Message:
+    return {"role": "tool", "content": text}

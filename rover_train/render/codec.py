@@ -1,0 +1,78 @@
+"""Text to ids and back with one tokenizer: pieces that follow on one another, nothing added, nothing cleaned up."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import Any
+
+
+class Codec:
+    """A transformers tokenizer, narrowed to what rendering needs."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+        self._backend = getattr(tokenizer, "backend_tokenizer", None)
+        self.special: dict[str, int] = {
+            str(token): int(number)
+            for number, token in tokenizer.added_tokens_decoder.items()
+            if token.special or number in tokenizer.all_special_ids
+        }
+
+    @cached_property
+    def _special_text(self) -> re.Pattern[str] | None:
+        names = sorted(filter(None, self.special), key=len, reverse=True)
+        return re.compile("|".join(map(re.escape, names))) if names else None
+
+    def encode(self, text: str, *, after: str = "") -> list[int]:
+        """The ids of a text that stands behind `after`, a special token (tokenizers that mark the start of a text
+        with a space do so only at the very start)."""
+        if not after:
+            return self._ids(text)
+        ids = self._ids(after + text)
+        return ids[1:] if ids[:1] == [self.special.get(after, -1)] else self._ids(text)
+
+    def encode_written(self, text: str, *, after: str = "") -> list[int]:
+        """The ids of what a policy writes: the name of a special token in it is text, not that token."""
+        if self._special_text is None or not self._special_text.search(text):
+            return self.encode(text, after=after)
+        return list(self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
+
+    def decode(self, ids: list[int]) -> str:
+        return str(
+            self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        )
+
+    def harmless(self, text: str) -> str:
+        """The text of an observation in which names of special tokens are broken by a space, so that no file can
+        end a turn or begin another."""
+        if self._special_text is None:
+            return text
+        return self._special_text.sub(lambda found: f"{found.group()[0]} {found.group()[1:]}", text)
+
+    def clipped(self, text: str, budget: int, mark: str) -> str:
+        """The text, cut to so many tokens with the mark at its end: at a line's end or a space where one is near."""
+        if len(text.encode()) <= budget:  # no token is shorter than a byte
+            return text
+        ids = self._ids(text)
+        if len(ids) <= budget:
+            return text
+        room = max(1, budget - len(self._ids(mark)))
+        kept = self._prefix(text, ids, room)
+        for border in ("\n", " "):
+            at = kept.rfind(border)
+            if at > len(kept) // 2:
+                kept = kept[:at]
+                break
+        return kept + mark
+
+    def _prefix(self, text: str, ids: list[int], count: int) -> str:
+        if self._backend is not None:
+            offsets = self._backend.encode(text, add_special_tokens=False).offsets
+            return text[: offsets[count - 1][1]]
+        return self.decode(ids[:count]).rstrip("�")
+
+    def _ids(self, text: str) -> list[int]:
+        if self._backend is not None:
+            return list(self._backend.encode(text, add_special_tokens=False).ids)
+        return list(self.tokenizer.encode(text, add_special_tokens=False))
