@@ -16,11 +16,15 @@ class ToolError(Exception):
 
 
 def resolve(path: str, *, follow: bool = True) -> str:
-    """The path relative to the root, with `/`. ToolError where it leads outside, or a link at its end does."""
+    """The path relative to the root, with `/`. ToolError where it leads outside, or a link at its end does.
+
+    Absolute paths are those of ROVER_W: who works in a folder of a workspace still finds its root at `/w`.
+    """
     if "\0" in path:
         raise ToolError("a path cannot hold a NUL byte")
     root = os.getcwd()
-    relative = os.path.normpath(os.path.relpath(path, root) if os.path.isabs(path) else path)
+    named = os.environ.get("ROVER_W") or root
+    relative = os.path.normpath(os.path.relpath(path, named) if os.path.isabs(path) else path)
     real = os.path.realpath(relative if follow else os.path.dirname(relative) or ".")
     if relative == ".." or relative.startswith("../") or not (real == root or real.startswith(root.rstrip("/") + "/")):
         raise ToolError(f"{path}: outside of the workspace")

@@ -1,0 +1,35 @@
+"""A request as the tool loop takes it, and the record of one whose box did not even start."""
+
+from __future__ import annotations
+
+from rover.harness.loop import Job, Played
+from rover.harness.manifest import of_files
+from rover.rollout.records import RolloutRequest
+from rover_store.errors import SandboxError
+from rover_store.records import Trajectory
+
+
+def job_of(request: RolloutRequest, runtime_id: str) -> Job:
+    """What the rollout of a request runs on."""
+    env = request.env
+    return Job(
+        key=request.key(runtime_id),
+        package=env.package,
+        instruction=env.instruction,
+        harness=env.harness,
+        start=of_files(env.start),
+        start_tree=env.start_tree,
+        targets=env.targets(),
+    )
+
+
+def unplayed(job: Job, error: SandboxError) -> Played:
+    """The rollout of a box that did not even start."""
+    trajectory = Trajectory(
+        key=job.key,
+        package=job.package,
+        start=job.start_tree,
+        end="infra_error",
+        error=f"SandboxError: {error.message}",
+    )
+    return Played(trajectory, {job.start_tree: job.start}, {}, job.start)

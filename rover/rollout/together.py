@@ -1,0 +1,170 @@
+"""Many rollouts in lockstep: their tool calls run in one box, their turns can be asked of one model in batches.
+
+Trajectories are those that the engine gives, byte for byte: the loop, the tools and the records are the same, only
+the boxes are lanes of one (`rover.sandbox.lanes`). Nothing is looked up and nothing kept unless `keep` is called:
+a rollout that is trained on has just been sampled. Requests are played in waves of `width` lanes, in order.
+
+A session may ask for its turns by `rover.sandbox.rendezvous.ask("act", payload)`; all lanes that wait for a turn meet
+in one call of `acting`. Tools are served first: only when no lane waits for a tool do the others act.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from rover.harness.loop import Played, Stopped, play
+from rover.harness.tools.specs import WRITERS, offered
+from rover.policy.protocol import Session
+from rover.rollout.env import Env
+from rover.rollout.job import job_of, unplayed
+from rover.rollout.keeper import Blobs, Keeper, start_blobs
+from rover.rollout.records import EndState, Evidence, RolloutRequest, RolloutResult, rollout_id
+from rover.sandbox.lanes import LaneBox
+from rover.sandbox.protocol import Runtime
+from rover.sandbox.rendezvous import Abandoned, Handler, Rendezvous
+from rover_store.errors import SandboxError
+
+WIDTH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """One rollout: its result, all that was played, and the policy's session (None where it found no plan)."""
+
+    request: RolloutRequest
+    result: RolloutResult
+    played: Played
+    session: Session | None
+
+    @property
+    def env(self) -> Env:
+        return self.request.env
+
+
+class Together:
+    """Plays requests side by side. A context manager: closing ends its boxes. One thread at a time may play."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        width: int = WIDTH,
+        acting: Handler | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.runtime_id = runtime.runtime_id()
+        self.width = max(1, width)
+        self._clock = clock
+        self._lanes = LaneBox(runtime, writes=_writes)
+        self._acting = acting
+        self._sessions: dict[int, Session] = {}
+
+    def __enter__(self) -> Together:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all boxes."""
+        self._lanes.close()
+
+    def play(self, requests: Sequence[RolloutRequest]) -> list[Done]:
+        """The rollouts, in the order of the requests.
+
+        One that ends as an infra_error is tried once more; where it does again, that is its result. An interrupt ends
+        all lanes and goes on.
+        """
+        for env in {id(r.env): r.env for r in requests}.values():
+            offered(env.harness.tools)  # a package that names no tool is bad input, before anything runs
+        done: list[Done] = []
+        for first in range(0, len(requests), self.width):
+            done += self._wave(requests[first : first + self.width])
+        return done
+
+    def _wave(self, requests: Sequence[RolloutRequest]) -> list[Done]:
+        handlers: list[tuple[str, Handler]] = [("tools", self._lanes.serve)]
+        if self._acting is not None:
+            handlers.append(("act", self._acting))
+        meeting = Rendezvous(handlers)
+        found: dict[int, Done | BaseException] = {}
+
+        def run(number: int) -> None:
+            with meeting.lane(number):
+                try:
+                    found[number] = self._one(meeting, number, requests[number])
+                except (Abandoned, Stopped):
+                    pass  # who told the lanes to end knows why
+                except BaseException as error:
+                    found[number] = error
+
+        meeting.expect(range(len(requests)))
+        threads = [threading.Thread(target=run, args=(n,), name=f"lane-{n}") for n in range(len(requests))]
+        try:
+            for thread in threads:
+                thread.start()
+        except BaseException as error:  # no more threads to be had
+            for number, thread in enumerate(threads):
+                if thread.ident is None:
+                    meeting.leave(number)
+            meeting.abandon(error)
+            raise
+        meeting.drive(ending=self._cancel)
+        for thread in threads:
+            thread.join()
+        for number in range(len(requests)):
+            outcome = found[number]
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return [done for _, done in sorted(found.items()) if isinstance(done, Done)]
+
+    def _cancel(self) -> None:
+        for session in list(self._sessions.values()):
+            session.close()
+
+    def _one(self, meeting: Rendezvous, number: int, request: RolloutRequest) -> Done:
+        """One rollout in its lane; where the infrastructure fails, once more."""
+        job = job_of(request, self.runtime_id)
+        box = self._lanes.sandbox(number, partial(meeting.ask, "tools"))
+        played: Played | None = None
+        session: Session | None = None
+
+        def opened(mine: Session) -> None:
+            nonlocal session
+            session = self._sessions[number] = mine
+
+        for _ in range(2):
+            session = None
+            try:
+                box.reset(request.env.start, limits=request.env.harness.limits)
+                played = play(box, request.policy, job, clock=self._clock, opened=opened)
+                if played.trajectory.end != "infra_error":
+                    break
+            except SandboxError as error:
+                played = played or unplayed(job, error)
+            finally:
+                self._sessions.pop(number, None)
+        assert played is not None
+        if request.purpose is not None:
+            labelled = played.trajectory.model_copy(update={"purpose": request.purpose})
+            played = Played(labelled, played.trees, played.blobs, played.end)
+        blobs = Blobs(played.blobs, start_blobs(request.env))
+        end = EndState(played.end, blobs.read)
+        result = RolloutResult(rollout_id(job.key), played.trajectory, end, False)
+        return Done(request, result, played, session)
+
+
+def keep(evidence: Evidence, done: Iterable[Done], *, clock: Callable[[], float] = time.monotonic) -> None:
+    """Put rollouts into the evidence; those that the infrastructure spoilt are never kept."""
+    with Keeper(evidence, clock, set()) as keeper:
+        for one in done:
+            if one.played.trajectory.end != "infra_error":
+                keeper.rollout(one.played, Blobs(one.played.blobs, start_blobs(one.env)))
+
+
+def _writes(payload: object) -> bool:
+    return not isinstance(payload, dict) or payload.get("tool") in WRITERS
