@@ -17,7 +17,7 @@ from rover_train.credit.statistics import centred, normalised
 
 
 class Gigpo:
-    """A = A_trajectory + omega A_step, each (value - mean) / F with F one or the deviation. omega 0: the first alone."""
+    """A = A_trajectory + omega A_step, each (value - mean) / F, F one or the deviation. omega 0: the first alone."""
 
     name = "gigpo"
     aggregation: ClassVar[Aggregation] = "turn"
