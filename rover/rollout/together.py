@@ -55,8 +55,11 @@ class Together:
         acting: Handler | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
+        timed: Callable[[str, Handler], Handler] = lambda kind, handler: handler,
     ) -> None:
         self.runtime_id = runtime.runtime_id()
+        #: wraps the handlers of `tools` and `act`, for whoever measures
+        self._timed = timed
         self.width = max(1, width)
         self._clock = clock
         self._lanes = LaneBox(runtime, writes=_writes)
@@ -87,9 +90,9 @@ class Together:
         return done
 
     def _wave(self, requests: Sequence[RolloutRequest]) -> list[Done]:
-        handlers: list[tuple[str, Handler]] = [("tools", self._lanes.serve)]
+        handlers: list[tuple[str, Handler]] = [("tools", self._timed("tools", self._lanes.serve))]
         if self._acting is not None:
-            handlers.append(("act", self._acting))
+            handlers.append(("act", self._timed("act", self._acting)))
         meeting = Rendezvous(handlers)
         found: dict[int, Done | BaseException] = {}
 
