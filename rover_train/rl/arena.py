@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from rover.rollout import grading
 from rover.rollout.env import Env, load_env
+from rover.rollout.keeper import start_blobs
 from rover.rollout.progress import Graded, TreeGrader
 from rover.rollout.records import RolloutRequest, rollout_id
 from rover.rollout.together import Done, Together
+from rover.sandbox.rendezvous import Handler
 from rover_store.errors import PackageError
+from rover_store.evidence import Recorded
 from rover_store.records import Trajectory, Verdict
 from rover_train.rl.timing import Timing
 from rover_train.sample.policy import KIND, Actor
@@ -74,7 +77,9 @@ class Arena:
         #: serves the turns of what is played now
         self.actor: Actor | None = None
         # no wall-clock budget: what a rollout becomes may not depend on how busy the machine is
-        self._together = Together(runtime, width=width, acting=self._acting, clock=lambda: 0.0)
+        self._together = Together(
+            runtime, width=width, acting=self._acting, clock=lambda: 0.0, timed=self._timed
+        )
         self._grader = TreeGrader(runtime, store.evidence, workers)
         self._entries = {entry.name: entry.tree for entry in store.packages(commit)}
         self._envs: dict[str, Env] = {}
@@ -130,13 +135,22 @@ class Arena:
         """Put rollouts and verdicts into the evidence, those apart that the infrastructure spoilt. Ids, in order."""
         kept = [entry for entry in entries if entry.counts]
         with self.timing.part("store"):
-            self._together.keep(
-                self.store.evidence, [e.done for e in kept], [e.graded.verdict for e in kept]
-            )
+            recorded = [_recorded(entry) for entry in kept]
+            if recorded:
+                self.store.evidence.put(recorded, [entry.graded.verdict for entry in kept])
         return [entry.done.result.id for entry in kept]
 
     def _acting(self, pending: list[tuple[int, Any]]) -> dict[int, Any]:
         assert self.actor is not None, KIND
-        with self.timing.part("generate"):
-            return self.actor.acting(pending)
+        return self.actor.acting(pending)
 
+    def _timed(self, kind: str, handler: Handler) -> Handler:
+        return self.timing.timed("generate" if kind == KIND else kind, handler)
+
+
+def _recorded(entry: Entry) -> Recorded:
+    played = entry.done.played
+    start = start_blobs(entry.request.env)
+    ids = {item.id for manifest in played.trees.values() for item in manifest.values()}
+    blobs = {i: played.blobs[i] if i in played.blobs else start[i] for i in sorted(ids)}
+    return Recorded(played.trajectory, blobs, played.trees)

@@ -1,0 +1,65 @@
+"""Who generates in training: the model in this process, or a vLLM server that gets each step's adapter."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from rover.policy.protocol import Policy
+from rover_train.config import Config
+from rover_train.models import Loaded, weights_id
+from rover_train.render import Renderer, dialect
+from rover_train.sample.policy import Actor, ModelPolicy
+from rover_train.sample.sampler import Sampler
+
+
+class Player(Protocol):
+    """Gives a policy that plays with the weights of now."""
+
+    #: whether its log-probabilities are the trainer's own
+    exact: bool
+
+    def ready(self, step: int) -> tuple[Policy, Actor]:
+        """The policy and what serves it, for the weights as they are."""
+
+    def done(self) -> None:
+        """The rollouts are over; the weights may change."""
+
+
+class OwnPlayer:
+    """The trainer's own model generates."""
+
+    def __init__(self, loaded: Loaded, renderer: Renderer, *, temperature: float, top_p: float = 1.0, max_turn_tokens: int) -> None:
+        self.loaded = loaded
+        self.sampler = Sampler(
+            loaded.model, renderer, temperature=temperature, top_p=top_p, max_turn_tokens=max_turn_tokens
+        )
+        self.renderer = renderer
+        dtype = str(next(iter(loaded.model.parameters())).dtype)
+        # the nucleus renormalises, so its log-probabilities are not those of the softmax that trains
+        self.exact = top_p == 1.0 and dtype == "torch.float32"
+
+    def ready(self, step: int) -> tuple[Policy, Actor]:
+        # a fresh cache: a step may not depend on what was played before it
+        self.sampler.release()
+        return ModelPolicy(self.sampler, policy_id(self.loaded, self.renderer, self.sampler)), self.sampler
+
+    def done(self) -> None:
+        self.sampler.release()
+
+
+def policy_id(loaded: Loaded, renderer: Renderer, sampler: Any) -> str:
+    """Names the weights, the rendering and the sampling: equal ids act equally."""
+    return f"hf:{loaded.name}:{weights_id(loaded.model)[:16]}:{sampler.sampling.name}:{renderer.id}"
+
+
+def renderer_of(loaded: Loaded, config: Config) -> Renderer:
+    """The renderer that a config asks for, for this model."""
+    render = config.render
+    name = loaded.dialect if render.dialect == "auto" else render.dialect
+    return Renderer(
+        loaded.tokenizer,
+        dialect(name),
+        window=render.window,
+        observation_tokens=render.observation_tokens,
+        system=render.system or None,
+    )

@@ -1,0 +1,126 @@
+"""One step: groups of rollouts, their credit, the rows with weighted advantages, the update, and what it says.
+
+Everything follows from the weights, the config and the number of the step, so a step that was interrupted is the
+same when it is taken again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rover_train.config import Config
+from rover_train.credit.evidence import evidence_of, group_of
+from rover_train.credit.protocol import Credit, CreditScheme, Group
+from rover_train.credit.registry import aggregation, with_settings
+from rover_train.credit.weights import token_weights, weighted
+from rover_train.rl import metrics
+from rover_train.rl.arena import Arena, Entry
+from rover_train.rl.groups import Collected, TaskGroup, collect
+from rover_train.rl.packing import Piece, Rollout
+from rover_train.rl.players import Player
+from rover_train.rl.schedule import tasks_of
+from rover_train.rl.timing import Timing
+from rover_train.rows import Row, WeightedRow
+
+
+@dataclass(slots=True)
+class Stepped:
+    """What one step did: a flat record for the log, and its rollouts with their credit (`credits[g]` is that of
+    `groups[g]`; `evidence[g]` what it was computed from)."""
+
+    record: dict[str, Any]
+    collected: Collected
+    evidence: list[Group] = field(default_factory=list)
+    credits: list[Credit] = field(default_factory=list)
+    tied: bool = False
+
+
+class Credits:
+    """From graded groups to pieces, by the scheme that the config names."""
+
+    def __init__(self, config: Config) -> None:
+        self.settings = config.credit
+        self.scheme: CreditScheme = with_settings(config.method, config.credit)
+        self.aggregation = aggregation(self.scheme, config.credit)
+        self.explicit = bool(config.loss.kl)
+
+    def of(self, groups: Sequence[TaskGroup], rows: Sequence[Sequence[tuple[Row, ...]]]) -> tuple[list[Group], list[Credit]]:
+        """Evidence and credit of each group; `rows` by group and rollout."""
+        found = [group_of_task(group, some) for group, some in zip(groups, rows, strict=True)]
+        return found, self.scheme.assign(found)
+
+    def pieces(self, credits: Sequence[Credit], rows: Sequence[Sequence[tuple[Row, ...]]]) -> list[Rollout]:
+        """The rows of every rollout with their weighted advantages."""
+        rollouts = [some for group in rows for some in group]
+        length = self.settings.length
+        found = iter(weighted(rollouts, credits, self.aggregation, length=length))
+        weights: Any = token_weights(rollouts, self.aggregation, length=length) if self.explicit else None
+        out: list[Rollout] = []
+        for n, some in enumerate(rollouts):
+            mine: list[WeightedRow] = [next(found) for _ in some]
+            out.append([Piece(row, weights[n][m] if weights else ()) for m, row in enumerate(mine)])
+        return out
+
+
+def group_of_task(group: TaskGroup, rows: Sequence[tuple[Row, ...]]) -> Group:
+    """What credit is computed from, of one group."""
+    env = group.env
+    rollouts = [
+        evidence_of(
+            entry.done.result.trajectory,
+            entry.graded.statuses,
+            entry.graded.verdict,
+            entry.graded.criteria,
+            env.instruction,
+            tokens_by_turn(some, len(entry.done.result.trajectory.turns)),
+        )
+        for entry, some in zip(group.entries, rows, strict=True)
+    ]
+    return group_of(group.entries[0].graded.criteria, rollouts)
+
+
+def tokens_by_turn(rows: Sequence[Row], turns: int) -> list[int]:
+    """How many tokens the policy wrote in each turn."""
+    counts = Counter(t for row in rows for t, m in zip(row.turn_id, row.loss_mask, strict=True) if m)
+    return [counts[t] for t in range(turns)]
+
+
+def sample(arena: Arena, config: Config, player: Player, names: Sequence[str], step: int) -> Collected:
+    """The groups of a step under the weights of now."""
+    rl = config.rl
+    chosen = tasks_of(names, step, rl.tasks, config.seed)
+    policy, actor = player.ready(step)
+    try:
+        return collect(
+            arena, policy, actor, chosen, group=rl.group, retries=rl.retries, seed=config.seed, step=step
+        )
+    finally:
+        player.done()
+
+
+def rows_of(groups: Sequence[TaskGroup]) -> list[list[tuple[Row, ...]]]:
+    """The training rows, by group and rollout."""
+    return [[entry.rows() for entry in group.entries] for group in groups]
+
+
+def entries_of(collected: Collected) -> list[Entry]:
+    return collected.entries
+
+
+def stepped(
+    arena: Arena, config: Config, player: Player, credits: Credits, learn: Any, names: Sequence[str], step: int, timing: Timing
+) -> Stepped:
+    """Take one step of credit-based RL. `learn(rollouts, step)` updates the weights and says how that went."""
+    collected = sample(arena, config, player, names, step)
+    with timing.part("credit"):
+        rows = rows_of(collected.groups)
+        evidence, found = credits.of(collected.groups, rows)
+        pieces = credits.pieces(found, rows)
+    tied = metrics.tied(found)
+    with timing.part("update"):
+        updated = learn(pieces, step)
+    record = {**metrics.of_rollouts(collected), **metrics.of_credit(found), **updated}
+    return Stepped(record, collected, evidence, found, tied)
