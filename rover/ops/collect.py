@@ -88,9 +88,13 @@ def collect(
     """
     if store.current_branch() is None:
         raise UsageError("HEAD is on no branch, so demonstrations cannot be committed", hint="rover branch NAME")
-    request = replace(request, rev=store.resolve(request.rev))
+    asked = store.resolve(request.rev)
+    if not store.packages(asked, request.pattern):
+        hint = "`rover list` shows all names"
+        raise UsageError(f"no package of {request.rev} matches {request.pattern!r}", hint=hint)
+    request = replace(request, rev=asked)
     report = run(store, runtime, request, workers=workers, told=told)
-    ran = {entry.name: entry for entry in store.packages(request.rev, request.pattern)}
+    ran = {entry.name: entry for entry in store.packages(asked, request.pattern)}
     rows: list[Collected] = []
     with store.write(command=command) as tx:
         before = store.resolve()
