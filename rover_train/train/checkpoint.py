@@ -201,7 +201,7 @@ def save(
         disk.rename(beside, place)
     except Exception as error:
         raise _of_the_disk(error, place) from error
-    _prune(run, state, keep_last, disk)
+    settle(run, state, keep_last, disk)
     return place
 
 
@@ -225,7 +225,13 @@ def _of_the_disk(error: Exception, place: Path) -> Exception:
     return error
 
 
-def _prune(run: Path, state: State, keep_last: int, disk: Disk) -> None:
+def settle(run: Path, state: State, keep_last: int, disk: Disk | None = None) -> None:
+    """Keep the last ones and the best, and remove the others and what a killed process left unfinished.
+
+    Only the one that holds the run may do this.
+    """
+    disk = disk or Disk()
+    tidy(run, disk)
     found = steps(run)
     kept = {step for step, _ in found[-keep_last:]} | ({state.best.step} if state.best else set())
     for step, path in found:
@@ -236,7 +242,7 @@ def _prune(run: Path, state: State, keep_last: int, disk: Disk) -> None:
 
 
 def tidy(run: Path, disk: Disk | None = None) -> None:
-    """Remove what a killed process left unfinished. Only the one that holds the run may do this."""
+    """Remove what a killed process left unfinished."""
     folder = run / "checkpoints"
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if path.name.startswith(_UNFINISHED):

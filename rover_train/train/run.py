@@ -140,6 +140,8 @@ def resume(folder: Path, *, expect: Config | None = None, disk: Disk | None = No
         state = checkpoint.check(newest, revision=config.revision, config=config.digest())
     run = Run(folder, config, disk=disk)
     run.state = state
+    if state is not None:
+        checkpoint.settle(folder, state, config.checkpoint.keep_last, disk)
     return run
 
 
