@@ -23,10 +23,10 @@ def reverse_kl(
 def sampled_reverse_kl(
     logp: torch.Tensor, teacher_logp: torch.Tensor, *, mask: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, Stats]:
-    """Loss of each sampled token, unbiased in value and gradient: log p - log q, times d log p in the gradient.
+    """Loss of each token that was sampled from p, unbiased in value and gradient.
 
-    Its value is the plain estimate of the KL; its gradient is that of the KL's expectation, (log p - log q) times
-    the gradient of log p, for tokens that were sampled from p.
+    Its value is log p - log q, the plain estimate of the KL; its gradient is (log p - log q) times that of log p,
+    whose expectation is the gradient of the KL.
     """
     difference = (logp - teacher_logp).detach()
     loss = difference * (logp - logp.detach() + 1)

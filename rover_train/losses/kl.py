@@ -26,5 +26,5 @@ def kl_to_reference(
 
 
 def entropy(log_p: torch.Tensor) -> torch.Tensor:
-    """Entropy in nats of distributions over the last dimension, given as log-probabilities. Reported, not trained on."""
+    """Entropy in nats over the last dimension, of log-probabilities. Reported, not trained on."""
     return -(log_p.exp() * log_p.masked_fill(log_p == -torch.inf, 0.0)).sum(-1)
