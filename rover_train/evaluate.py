@@ -61,7 +61,11 @@ def evaluate_model(
     told: Told = _nothing,
 ) -> tuple[EvalRow, ...]:
     """Rows of a model that plays in this arena, by package and attempt."""
-    slots = [Slot(RolloutRequest(arena.env(n), policy, eval_seed(seed, n, k)), k) for n in names for k in range(attempts)]
+    slots = [
+        Slot(RolloutRequest(arena.env(name), policy, eval_seed(seed, name, k)), k)
+        for name in names
+        for k in range(attempts)
+    ]
     found: dict[int, EvalRow] = {}
 
     def note(at: int, row: EvalRow) -> None:

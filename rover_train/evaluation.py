@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import comb
 from pathlib import Path
 from typing import Any, Literal
@@ -133,14 +134,14 @@ def measures(rows: Sequence[EvalRow]) -> dict[str, Any]:
     found = _packages(rows)
     most = max((len(some) for some in found.values()), default=0)
     out: dict[str, Any] = {
-        "success": _estimate(found, lambda some: pass_at(len(some), _passed(some), 1), 1),
+        "success": _estimate(found, partial(_chance, pass_at, 1), 1),
         "score": _estimate(found, lambda some: sum(r.score or 0.0 for r in some) / len(some), 1),
         "pass@": {},
         "pass^": {},
     }
     for k in sorted({1, *(2**n for n in range(1, 12) if 2**n <= most), *([most] if most else [])}):
-        out["pass@"][str(k)] = _estimate(found, lambda some, k=k: pass_at(len(some), _passed(some), k), k)
-        out["pass^"][str(k)] = _estimate(found, lambda some, k=k: pass_all(len(some), _passed(some), k), k)
+        for name, chance in (("pass@", pass_at), ("pass^", pass_all)):
+            out[name][str(k)] = _estimate(found, partial(_chance, chance, k), k)
     return out
 
 
@@ -185,6 +186,10 @@ def _packages(rows: Sequence[EvalRow]) -> dict[str, list[EvalRow]]:
 def _estimate(found: Mapping[str, list[EvalRow]], value: Callable[[list[EvalRow]], float], k: int) -> dict[str, Any]:
     some = [rows for rows in found.values() if len(rows) >= k]
     return mean([value(rows) for rows in some], [rows[0].workspace or rows[0].package for rows in some]).to_json()
+
+
+def _chance(chance: Callable[[int, int, int], float], k: int, rows: Sequence[EvalRow]) -> float:
+    return chance(len(rows), _passed(rows), k)
 
 
 def _passed(rows: Sequence[EvalRow]) -> int:

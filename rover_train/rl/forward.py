@@ -82,11 +82,6 @@ def chosen(log_p: torch.Tensor, batch: Pass) -> torch.Tensor:
     return log_p.gather(1, batch.target[:, None])[:, 0]
 
 
-def entropy(log_p: torch.Tensor) -> torch.Tensor:
-    """(N,): entropy in nats."""
-    return -(log_p.exp() * log_p).sum(-1)
-
-
 def _logits(model: Any, ids: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
     """Logits at flat positions. Where the model's parts allow it the output layer sees these positions alone."""
     inner = model.get_base_model() if hasattr(model, "get_base_model") else model

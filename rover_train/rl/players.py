@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from rover.policy.protocol import Policy
-from rover_train.config import Config
 from rover_train.models import Loaded, weights_id
-from rover_train.render import Renderer, dialect
+from rover_train.render import Renderer
 from rover_train.sample.policy import Actor, ModelPolicy
 from rover_train.sample.sampler import Sampler
 
@@ -28,7 +27,9 @@ class Player(Protocol):
 class OwnPlayer:
     """The trainer's own model generates."""
 
-    def __init__(self, loaded: Loaded, renderer: Renderer, *, temperature: float, top_p: float = 1.0, max_turn_tokens: int) -> None:
+    def __init__(
+        self, loaded: Loaded, renderer: Renderer, *, temperature: float, top_p: float = 1.0, max_turn_tokens: int
+    ) -> None:
         self.loaded = loaded
         self.sampler = Sampler(
             loaded.model, renderer, temperature=temperature, top_p=top_p, max_turn_tokens=max_turn_tokens
@@ -50,16 +51,3 @@ class OwnPlayer:
 def policy_id(loaded: Loaded, renderer: Renderer, sampler: Any) -> str:
     """Names the weights, the rendering and the sampling: equal ids act equally."""
     return f"hf:{loaded.name}:{weights_id(loaded.model)[:16]}:{sampler.sampling.name}:{renderer.id}"
-
-
-def renderer_of(loaded: Loaded, config: Config) -> Renderer:
-    """The renderer that a config asks for, for this model."""
-    render = config.render
-    name = loaded.dialect if render.dialect == "auto" else render.dialect
-    return Renderer(
-        loaded.tokenizer,
-        dialect(name),
-        window=render.window,
-        observation_tokens=render.observation_tokens,
-        system=render.system or None,
-    )

@@ -7,7 +7,7 @@ same when it is taken again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,13 +17,17 @@ from rover_train.credit.protocol import Credit, CreditScheme, Group
 from rover_train.credit.registry import aggregation, with_settings
 from rover_train.credit.weights import token_weights, weighted
 from rover_train.rl import metrics
-from rover_train.rl.arena import Arena, Entry
+from rover_train.rl.arena import Arena
 from rover_train.rl.groups import Collected, TaskGroup, collect
 from rover_train.rl.packing import Piece, Rollout
 from rover_train.rl.players import Player
 from rover_train.rl.schedule import tasks_of
-from rover_train.rl.timing import Timing
 from rover_train.rows import Row, WeightedRow
+
+#: training rows by group and rollout
+Rows = Sequence[Sequence[tuple[Row, ...]]]
+#: updates the weights on a step's rollouts and says how that went
+Learn = Callable[[Sequence[Rollout], int], Mapping[str, float]]
 
 
 @dataclass(slots=True)
@@ -47,12 +51,12 @@ class Credits:
         self.aggregation = aggregation(self.scheme, config.credit)
         self.explicit = bool(config.loss.kl)
 
-    def of(self, groups: Sequence[TaskGroup], rows: Sequence[Sequence[tuple[Row, ...]]]) -> tuple[list[Group], list[Credit]]:
+    def of(self, groups: Sequence[TaskGroup], rows: Rows) -> tuple[list[Group], list[Credit]]:
         """Evidence and credit of each group; `rows` by group and rollout."""
         found = [group_of_task(group, some) for group, some in zip(groups, rows, strict=True)]
         return found, self.scheme.assign(found)
 
-    def pieces(self, credits: Sequence[Credit], rows: Sequence[Sequence[tuple[Row, ...]]]) -> list[Rollout]:
+    def pieces(self, credits: Sequence[Credit], rows: Rows) -> list[Rollout]:
         """The rows of every rollout with their weighted advantages."""
         rollouts = [some for group in rows for some in group]
         length = self.settings.length
@@ -101,19 +105,16 @@ def sample(arena: Arena, config: Config, player: Player, names: Sequence[str], s
         player.done()
 
 
-def rows_of(groups: Sequence[TaskGroup]) -> list[list[tuple[Row, ...]]]:
+def rows_of(groups: Sequence[TaskGroup]) -> Rows:
     """The training rows, by group and rollout."""
     return [[entry.rows() for entry in group.entries] for group in groups]
 
 
-def entries_of(collected: Collected) -> list[Entry]:
-    return collected.entries
-
-
 def stepped(
-    arena: Arena, config: Config, player: Player, credits: Credits, learn: Any, names: Sequence[str], step: int, timing: Timing
+    arena: Arena, config: Config, player: Player, credits: Credits, learn: Learn, names: Sequence[str], step: int
 ) -> Stepped:
-    """Take one step of credit-based RL. `learn(rollouts, step)` updates the weights and says how that went."""
+    """Take one step of credit-based RL."""
+    timing = arena.timing
     collected = sample(arena, config, player, names, step)
     with timing.part("credit"):
         rows = rows_of(collected.groups)

@@ -7,17 +7,20 @@ before the weights change.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from rover_train import losses
-from rover_train.rl.forward import Pass, chosen, entropy, log_probs, sampled, tensors
+from rover_train.losses.cispo import cispo
+from rover_train.losses.clip import clipped
+from rover_train.losses.kl import entropy, kl3
+from rover_train.rl.forward import Pass, chosen, log_probs, sampled, tensors
 from rover_train.rl.packing import Piece, Rollout, minibatches, passes, silent
 from rover_train.rl.schedule import number
 from rover_train.rl.settings import LossSettings, RlSettings
+from rover_train.train.device import Placed
 from rover_train.train.errors import NotFinite
 from rover_train.train.optim import Optimiser
 
@@ -34,8 +37,8 @@ class Sums:
     lr: float = 0.0
     by_token: dict[str, float] = field(default_factory=dict)
 
-    def add(self, name: str, values: torch.Tensor) -> None:
-        self.by_token[name] = self.by_token.get(name, 0.0) + float(values.sum())
+    def add(self, name: str, total: float) -> None:
+        self.by_token[name] = self.by_token.get(name, 0.0) + total
 
     def report(self) -> dict[str, float]:
         """Means over the tokens of all updates; `loss` and `grad_norm` over updates."""
@@ -52,17 +55,18 @@ class Sums:
 
 
 class Updater:
-    """Updates one model. `reference` is called for log-probabilities of the model that training started from."""
+    """Updates one model."""
 
     def __init__(
-        self, model: Any, optimiser: Optimiser, loss: LossSettings, rl: RlSettings, *, seed: int, device: Any = "cpu"
+        self, model: Any, optimiser: Optimiser, loss: LossSettings, rl: RlSettings, *, seed: int, placed: Placed
     ) -> None:
         self.model = model
         self.optimiser = optimiser
         self.loss = loss
         self.rl = rl
         self.seed = seed
-        self.device = device
+        self.placed = placed
+        self.device = placed.device
 
     @property
     def total(self) -> int:
@@ -94,7 +98,7 @@ class Updater:
             loss = self._loss(batch, sums) * scale
             if not torch.isfinite(loss):
                 raise NotFinite("the loss", step, _packages(pieces))
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             whole += float(loss.detach())
             sums.computed += batch.ids.numel()
         done = self.optimiser.step(update, self.total)
@@ -106,35 +110,34 @@ class Updater:
         sums.lr = done.lr
 
     def _loss(self, batch: Pass, sums: Sums) -> torch.Tensor:
-        log_p = log_probs(self.model, batch, self.rl.temperature)
+        with self.placed.autocast():
+            log_p = log_probs(self.model, batch, self.rl.temperature)
         log_chosen = chosen(log_p, batch)
-        per_token, clipped = self._surrogate(log_chosen, batch)
-        if self.loss.kl:
-            per_token = per_token + self.loss.kl * batch.weight * losses.kl3(log_chosen, batch.reference)
+        per_token, stats = self._surrogate(log_chosen, batch)
         with torch.no_grad():
-            ratio = log_chosen - batch.old
-            sums.tokens += len(batch.target)
-            sums.add("clip_share", clipped)
-            sums.add("kl", ratio.exp() - 1 - ratio)
-            sums.add("entropy", entropy(log_p))
-            if self.loss.kl:
-                sums.add("kl_reference", losses.kl3(log_chosen, batch.reference))
+            tokens = len(batch.target)
+            sums.tokens += tokens
+            sums.add("clip_share", stats["clip_share"] * tokens)
+            sums.add("kl", stats["kl"] * tokens)
+            sums.add("entropy", float(entropy(log_p).sum()))
+        if self.loss.kl:
+            found = kl3(log_chosen, batch.reference)
+            per_token = per_token + self.loss.kl * batch.weight * found
+            sums.add("kl_reference", float(found.detach().sum()))
         return per_token.sum()
 
-    def _surrogate(self, log_p: torch.Tensor, batch: Pass) -> tuple[torch.Tensor, torch.Tensor]:
-        """Loss of each token, and 1.0 where its ratio was clipped."""
+    def _surrogate(self, log_p: torch.Tensor, batch: Pass) -> tuple[torch.Tensor, Mapping[str, float]]:
         s = self.loss
         if s.kind == "cispo":
-            per_token, stats = losses.cispo(log_p, batch.old, batch.advantage, clip_low=s.clip_low, clip_high=s.clip_high)
-        else:
-            per_token, stats = losses.clipped(
-                log_p, batch.old, batch.advantage, clip_low=s.clip_low, clip_high=s.clip_high, dual=s.dual or None
-            )
-        return per_token, stats.clipped.float()
+            return cispo(log_p, batch.old, batch.advantage, clip_low=s.clip_low, clip_high=s.clip_high)
+        bounds = {"clip_low": s.clip_low, "clip_high": s.clip_high, "dual": s.dual or None}
+        return clipped(log_p, batch.old, batch.advantage, **bounds)  # type: ignore[arg-type]
 
 
 @torch.no_grad()
-def scored(model: Any, pieces: Sequence[Piece], temperature: float, tokens: int, device: Any = "cpu") -> list[list[float]]:
+def scored(
+    model: Any, pieces: Sequence[Piece], temperature: float, tokens: int, device: Any = "cpu"
+) -> list[list[float]]:
     """For each row the log-probability of each token under a model, 0.0 where nothing was sampled."""
     out: dict[int, list[float]] = {}
     numbered = {id(piece): n for n, piece in enumerate(pieces)}

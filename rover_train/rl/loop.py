@@ -1,0 +1,243 @@
+"""The RL run: steps, evaluation on validation packages, checkpoints, and a stop that loses nothing.
+
+A step depends on the weights, the config and its number alone. So a run that was killed goes on from its newest
+checkpoint and takes the steps behind it again, to the same bits. Errors end the run and leave the newest checkpoint
+as it is: NotFinite names the batch; ProviderError and SandboxError say that nothing but failures came back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rover_store.errors import UsageError
+from rover_train import models
+from rover_train.config import Config
+from rover_train.evaluate import evaluate_model, wanted
+from rover_train.evaluation import Evaluation
+from rover_train.rl.arena import Arena
+from rover_train.rl.learn import Learner, Reference
+from rover_train.rl.players import OwnPlayer, Player
+from rover_train.rl.samples import write_samples
+from rover_train.rl.step import Credits, Stepped, stepped
+from rover_train.rl.timing import Timing
+from rover_train.rl.update import Updater
+from rover_train.train import checkpoint, optim, rng
+from rover_train.train.checkpoint import Best, State
+from rover_train.train.device import place
+from rover_train.train.run import Run
+
+if TYPE_CHECKING:
+    from rover.sandbox.protocol import Runtime
+    from rover_store.records import Split
+    from rover_store.store import Store
+
+#: evaluation in training draws from seeds of its own
+EVAL_SEED = 1
+
+
+def check(config: Config, split: Split) -> None:
+    """Refuse in one line, before anything is loaded or run."""
+    if config.method != "opd" and config.rl.group < 2:
+        raise UsageError(
+            f"rl.group is {config.rl.group}: a group of one has nothing to be compared with, so no advantage",
+            hint="take 2 or more; 8 is usual",
+        )
+    if config.method == "opd" and not config.rl.teacher:
+        raise UsageError("opd learns from a teacher, and rl.teacher names none")
+    if not split.train.packages:
+        raise UsageError("the split has no package to train on")
+
+
+def train(
+    run: Run, store: Store, runtime: Runtime, loaded: models.Loaded, split: Split,
+    stop: Callable[[], bool] = lambda: False,
+) -> State:  # fmt: skip
+    """Train to the last step, from the run's checkpoint where it has one. The log must be open."""
+    check(run.config, split)
+    timing = Timing()
+    with Arena(store, runtime, run.config.revision, width=run.config.rl.width, timing=timing) as arena:
+        return Loop(run, arena, loaded, split).run_all(stop)
+
+
+class Loop:
+    """One run under way."""
+
+    def __init__(self, run: Run, arena: Arena, loaded: models.Loaded, split: Split) -> None:
+        config = run.config
+        self.run = run
+        self.config = config
+        self.arena = arena
+        self.loaded = loaded
+        self.names = wanted(arena.store, config.revision, split.train.packages)
+        validation = list(split.validation.packages)
+        self.validation = validation[: config.eval.packages or None]
+        self.renderer = loaded.renderer(config.render, turn_tokens=config.rl.max_turn_tokens)
+        self.player: Player = self._player()
+        self.judge = self._judge()
+        rng.seed_all(config.seed, config.threads)
+        placed = place(loaded.model, config.model)
+        reference = Reference(loaded.model) if config.loss.kl else None
+        self.optimiser = optim.build(loaded.model, config.optim)
+        updater = Updater(loaded.model, self.optimiser, config.loss, config.rl, seed=config.seed, placed=placed)
+        self.credits = Credits(config)
+        self.learn = Learner(updater, exact=self.player.exact, reference=reference)
+        self.evidence: list[str] = []
+        self.best: Best | None = None
+        self.scores: dict[str, float] = {}
+        self.stale = self.tied = 0
+        self.saved = -1  # step of the newest checkpoint
+
+    def run_all(self, stop: Callable[[], bool] = lambda: False) -> State:
+        """All steps that are left, or until `stop()` says yes between two; the state at the end, saved."""
+        step = self._taken_up()
+        state = self.run.state
+        if state is None:
+            self._evaluate(0)
+            state = self._save(0)
+        while not state.finished and not stop():
+            self._step(step)
+            step += 1
+            state = self._after(step)
+        if self.saved != step:
+            state = self._save(step)
+        self.run.close(state)
+        return state
+
+    def _after(self, done: int) -> State:
+        """Evaluate and save where it is time to; the state behind `done` steps."""
+        last = done == self.config.rl.steps
+        better = self._due(done, self.config.eval.every, last) and self._evaluate(done)
+        patience = self.config.eval.patience
+        early = bool(patience) and self.stale >= patience and not last
+        if early:
+            self._tell("early stop", done, f"{self.stale} evaluations in a row were no better")
+        if last or early or better or self._due(done, self.config.checkpoint.every, last):
+            return self._save(done, finished=last or early)
+        return self._state(done)
+
+    # --- one step ----------------------------------------------------------------------------------------
+    def _step(self, step: int) -> None:
+        timing = self.arena.timing
+        timing.restart()
+        done = stepped(self.arena, self.config, self.player, self.credits, self.learn, self.names, step)
+        with timing.part("store"):
+            self._keep(done, step)
+        seconds = timing.report()
+        tokens = done.record["sampled_tokens"]
+        speed = {"tokens_s": round(tokens / seconds["step"], 1), "sampled_s": _per(tokens, seconds["generate"])}
+        self.run.log.write({"kind": "train", "step": step + 1, **done.record, "time": {**seconds, **speed}})
+        if done.collected.dropped:
+            self._tell("dropped groups", step + 1, ", ".join(done.collected.dropped))
+        self.tied = self.tied + 1 if done.tied else 0
+        if self.tied and self.tied % self.config.rl.tied_warning == 0:
+            said = f"no rollout had an advantage in {self.tied} steps: all groups are tied, nothing is learnt"
+            self._tell("tied groups", step + 1, said)
+
+    def _keep(self, done: Stepped, step: int) -> None:
+        """Write samples, and put into the evidence what the config asks for."""
+        rl = self.config.rl
+        shown = write_samples(self.run, done, step + 1, rl.samples) if rl.samples else []
+        kept = {"all": done.collected.entries, "samples": shown, "none": []}[rl.keep]
+        self.evidence += self.arena.keep(kept)
+
+    # --- evaluation --------------------------------------------------------------------------------------
+    def _evaluate(self, done: int) -> bool:
+        """Play the validation packages; whether this is the best so far."""
+        if not self.validation:
+            return False
+        timing = self.arena.timing
+        timing.restart()
+        settings = self.config.eval
+        with rng.aside():
+            policy, actor = self.judge.ready(done)
+            rows = evaluate_model(
+                self.arena, self.validation, policy, actor,
+                attempts=settings.attempts, seed=EVAL_SEED, width=self.config.rl.width,
+                keep=self.config.rl.keep != "none",
+            )  # fmt: skip
+            self.judge.done()
+        found = Evaluation(revision=self.config.revision, policy=policy.id, attempts=settings.attempts, rows=rows)
+        said = found.summary()
+        success, score = said["success"]["value"], said["score"]["value"]
+        if success is None:
+            raise _spoilt(rows)
+        self.scores = {"success": success, "score": score}
+        # equal success: the higher mean score is the better checkpoint
+        value = success + 1e-6 * score
+        better = self.best is None or value > self.best.score
+        if better:
+            self.best = Best(step=done, score=value)
+        self.stale = 0 if better else self.stale + 1
+        self.run.log.write(
+            {
+                "kind": "eval", "step": done, "success": success, "score": score,
+                "low": said["success"]["low"], "high": said["success"]["high"],
+                "packages": len(self.validation), "outcomes": said["outcomes"], "turns": said["cost"]["turns"],
+                "best": better, "time": {"seconds": timing.report()["step"], "reused": found.reused},
+            }
+        )  # fmt: skip
+        return better
+
+    # --- checkpoints -------------------------------------------------------------------------------------
+    def _taken_up(self) -> int:
+        """Restore the checkpoint to go on from; how many steps are done."""
+        state, folder = self.run.state, self.run.checkpoint
+        if state is None or folder is None:
+            return 0
+        checkpoint.restore(folder, self.loaded.model, self.optimiser)
+        self.evidence = list(state.evidence)
+        self.best = state.best
+        self.scores = dict(state.scores)
+        self.stale, self.tied = int(state.position["stale"]), int(state.position["tied"])
+        self.saved = state.step
+        return state.step
+
+    def _state(self, done: int, *, finished: bool = False) -> State:
+        return self.run.state_at(
+            done, position={"stale": self.stale, "tied": self.tied}, evidence=tuple(self.evidence),
+            scores=self.scores, best=self.best, finished=finished,
+        )  # fmt: skip
+
+    def _save(self, done: int, *, finished: bool = False) -> State:
+        state = self._state(done, finished=finished)
+        self.run.save(state, self.loaded.model, self.optimiser, self._write_model)
+        self.saved = done
+        return state
+
+    def _write_model(self, folder: Path) -> None:
+        models.save_servable(self.loaded, folder)
+
+    # --- who plays ---------------------------------------------------------------------------------------
+    def _player(self) -> Player:
+        rl = self.config.rl
+        return OwnPlayer(
+            self.loaded, self.renderer, temperature=rl.temperature, top_p=rl.top_p, max_turn_tokens=rl.max_turn_tokens
+        )
+
+    def _judge(self) -> Player:
+        turn = self.config.rl.max_turn_tokens
+        return OwnPlayer(self.loaded, self.renderer, temperature=self.config.eval.temperature, max_turn_tokens=turn)
+
+    def _tell(self, what: str, step: int, text: str) -> None:
+        self.run.log.write({"kind": "warning", "step": step, "what": what, "text": text})
+
+    @staticmethod
+    def _due(done: int, every: int, last: bool) -> bool:
+        return last or (every > 0 and done % every == 0)
+
+
+def _per(amount: float, seconds: float) -> float:
+    return round(amount / seconds, 1) if seconds else 0.0
+
+
+def _spoilt(rows: Sequence[Any]) -> Exception:
+    from rover_store.errors import ProviderError, SandboxError
+
+    reason = next((row.reason for row in rows), "")
+    kind = ProviderError if reason.startswith("ProviderError") else SandboxError
+    return kind(f"no rollout of the evaluation came to an end: {reason}")
+
+
+__all__ = ["Loop", "check", "train"]
