@@ -140,8 +140,8 @@ def _read_call(block: str) -> tuple[str, dict[str, Any]]:
     verb, _, rest = head.partition(" ")
     try:
         if verb == "call":
-            name, _, arguments = rest.strip(" ").partition(" ")
-            parsed = json.loads(arguments or "{}")
+            name, _, body = rest.strip(" ").partition(" ")
+            parsed = json.loads(body or "{}")
             return str(value(name)), parsed if isinstance(parsed, dict) else {MALFORMED: block[:2000]}
         tool = _VERBS[verb]
         if tool == "write_file":
