@@ -199,7 +199,7 @@ def _origin(
         builder=family.name,
         version=family.version,
         seed=seed,
-        config={"attempt": number, **config.provenance()},
+        config={"attempt": number, **config.provenance(), **draft.notes},
         sources=used,
         license=workspace.license,
     )

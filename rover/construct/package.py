@@ -123,7 +123,7 @@ def verifier_files(parts: Parts) -> dict[str, bytes]:
     draft = parts.draft
     states = (ALTERNATIVE,) if parts.alternative else ()
     out = {
-        "verifier.json": Verifier(criteria=draft.criteria).dump(),
+        "verifier.json": _verifier(draft).dump(),
         "anchors.json": parts.anchors.dump(),
         **{f"checks/{name}": source.encode() for name, source in draft.checks.items()},
         "cases/cases.json": Cases(negatives=draft.negatives, alternatives=draft.alternatives, states=states).dump(),
@@ -133,6 +133,12 @@ def verifier_files(parts: Parts) -> dict[str, bytes]:
     if parts.reference:
         out |= reference_files(parts.reference)
     return out
+
+
+def _verifier(draft: Draft) -> Verifier:
+    if draft.pass_weight is None:
+        return Verifier(criteria=draft.criteria)
+    return Verifier(criteria=draft.criteria, pass_weight=draft.pass_weight)
 
 
 def reference_files(made: Demonstration) -> dict[str, bytes]:

@@ -107,6 +107,12 @@ def _write_table(arguments: Arguments, limit: int) -> Done:
     return Done(json.dumps({"written": len(arguments["rows"])}), writes=[path])
 
 
+def _append_rows(arguments: Arguments, limit: int) -> Done:
+    path = paths.resolve(arguments["path"])
+    there = tables.append(path, arguments)
+    return Done(json.dumps({"appended": len(arguments["rows"])}), reads=[path] if there else [], writes=[path])
+
+
 def _edit_table(arguments: Arguments, limit: int) -> Done:
     path = paths.resolve(arguments["path"])
     changed = tables.edit(path, arguments)
@@ -137,6 +143,7 @@ _TOOLS: dict[str, Callable[[Arguments, int], Done]] = {
     "delete_file": _delete_file,
     "read_table": _read_table,
     "write_table": _write_table,
+    "append_rows": _append_rows,
     "edit_table": _edit_table,
     "read_workbook": _read_workbook,
     "edit_workbook": _edit_workbook,

@@ -18,9 +18,12 @@ SlipKind = Literal["skip_write", "wrong_column", "stop_early", "perturb_number",
 SLIPS: tuple[SlipKind, ...] = get_args(SlipKind)
 
 _NUMBER = re.compile(r"(?<![\w.-])\d+(?:\.\d+)?(?![\w-]|\.\w)")
-_WRITES = ("write_table", "write_file", "edit_table", "edit_workbook", "delete_file")
+_WRITES = ("write_table", "append_rows", "write_file", "edit_table", "edit_workbook", "delete_file")
 #: what a plan reads in the output of a write that was skipped
-_PRETENDED = {"write_table": "written", "write_file": "written", "edit_table": "changed", "edit_workbook": "changed"}
+_PRETENDED = {
+    "write_table": "written", "append_rows": "appended", "write_file": "written", "edit_table": "changed",
+    "edit_workbook": "changed",
+}  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -62,7 +65,7 @@ def _writes(call: ToolCall) -> bool:
 
 
 def _spoil(kind: SlipKind, tool: str, arguments: dict[str, Any], rng: random.Random) -> dict[str, Any] | None:
-    if tool == "write_table":
+    if tool in ("write_table", "append_rows"):
         return _spoil_table(kind, arguments, rng)
     if tool == "write_file":
         content = _spoil_text(kind, arguments["content"], rng)

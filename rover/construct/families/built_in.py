@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 
 class BuiltIn:
-    """A Family made of the modules of rover.construct.families.NAME."""
+    """A Family made of the modules of rover.construct.families.NAME, or of the package `module` there."""
 
-    def __init__(self, name: str, version: str) -> None:
+    def __init__(self, name: str, version: str, module: str = "") -> None:
         self.name = name
         self.version = version
+        self._package = module or name
 
     def propose(self, profile: Profile, rng: random.Random, config: BuildConfig) -> Draft | Dropped:
         return cast("Draft | Dropped", self._module("propose").propose(profile, rng, config))
@@ -51,4 +52,4 @@ class BuiltIn:
             return None
 
     def _module(self, part: str) -> Any:
-        return importlib.import_module(f"rover.construct.families.{self.name}.{part}")
+        return importlib.import_module(f"rover.construct.families.{self._package}.{part}")

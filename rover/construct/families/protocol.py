@@ -20,6 +20,7 @@ from rover.construct.config import BuildConfig
 from rover.policy.protocol import Plan
 from rover_store.ids import digest
 from rover_store.records import ContextFile, Contract, Criterion, Harness, Mutation
+from rover_store.records.query import Scalar
 
 if TYPE_CHECKING:
     from rover.construct.profile import Profile
@@ -60,6 +61,10 @@ class Draft:
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     capabilities: tuple[str, ...] = ()
     clock: str | None = None
+    #: share of the weight that a pass needs, where it is not the usual one
+    pass_weight: float | None = None
+    #: what the family adds to the config in the provenance, e.g. the level of a graded task
+    notes: Mapping[str, Scalar] = field(default_factory=dict)
 
     def sources(self) -> tuple[str, ...]:
         """Paths of the source files that the workspace takes."""

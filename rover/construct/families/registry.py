@@ -16,17 +16,22 @@ GROUP = "rover.families"
 BUILT_IN: dict[str, str] = {
     name: f"rover.construct.families.{name}:FAMILY" for name in ("summarise", "edit", "reconcile", "memo")
 }
+#: families for training, built only where they are named: their tasks are small and made by the hundred
+ON_REQUEST: dict[str, str] = {
+    "chores": "rover.construct.families.chores:FAMILY",
+    "strict_chores": "rover.construct.families.chores:STRICT",
+}
 
 
 def names() -> tuple[str, ...]:
-    """Every known family: built-in ones first, then others by name."""
-    return (*BUILT_IN, *sorted(_others()))
+    """Every known family: built-in ones first, then those built on request, then others by name."""
+    return (*BUILT_IN, *ON_REQUEST, *sorted(_others()))
 
 
 def family(name: str) -> Family:
     """The family of that name. NotFound lists the known ones."""
-    if name in BUILT_IN:
-        module, _, attribute = BUILT_IN[name].partition(":")
+    if name in BUILT_IN or name in ON_REQUEST:
+        module, _, attribute = {**BUILT_IN, **ON_REQUEST}[name].partition(":")
         return cast(Family, getattr(importlib.import_module(module), attribute))
     point = _others().get(name)
     if point is None:
@@ -44,9 +49,9 @@ def installed(name: str | None) -> Family | None:
 
 
 def families(*only: str) -> tuple[Family, ...]:
-    """The named families, or all of them."""
-    return tuple(family(name) for name in (only or names()))
+    """The named families, or all but those built on request."""
+    return tuple(family(name) for name in (only or [n for n in names() if n not in ON_REQUEST]))
 
 
 def _others() -> dict[str, EntryPoint]:
-    return {p.name: p for p in entry_points(group=GROUP) if p.name not in BUILT_IN}
+    return {p.name: p for p in entry_points(group=GROUP) if p.name not in BUILT_IN and p.name not in ON_REQUEST}

@@ -99,6 +99,19 @@ def edit(path: str, text: str, where: dict[str, Any], changes: dict[str, Any]) -
     return "".join(pieces) + text[done:], changed
 
 
+def append(path: str, text: str, columns: list[str], rows: list[list[Any]]) -> str:
+    """The text with rows at its end, in the order of its own header."""
+    mark = delimiter(path, text)
+    found = parse(text, mark)
+    header = [f.value for f in found[0]] if found else []
+    if sorted(header) != sorted(columns):
+        raise ToolError(f"{path}: its columns are {', '.join(header) or 'none'}, not {', '.join(columns)}")
+    ends = "\r\n" if "\r\n" in text else "\n"
+    places = [columns.index(name) for name in header]
+    lines = [mark.join(quote(written(row[at]), mark) for at in places) for row in rows]
+    return text + ("" if text.endswith("\n") else ends) + "".join((line or '""') + ends for line in lines)
+
+
 def quote(value: str, mark: str, always: bool = False) -> str:
     """A field as it is written: in quotes where it must be, or where the old one was."""
     if always or mark in value or '"' in value or "\n" in value or "\r" in value:

@@ -15,7 +15,9 @@ READ_LIMIT = 200
 READ_MAX = 5000
 
 #: tools whose calls may change the workspace
-WRITERS = frozenset({"write_file", "delete_file", "write_table", "edit_table", "edit_workbook", "shell"})
+WRITERS = frozenset(
+    {"write_file", "delete_file", "write_table", "append_rows", "edit_table", "edit_workbook", "shell"}
+)
 
 _PATH: dict[str, Any] = {"type": "string", "minLength": 1, "description": "path in the workspace, e.g. data/orders.csv"}
 _SHEET: dict[str, Any] = {"type": "string", "description": "sheet of a workbook; the first one when absent"}
@@ -85,6 +87,21 @@ TOOLS: dict[str, ToolSpec] = {
             columns={"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True},
             rows={"type": "array", "items": {"type": "array", "items": _SCALAR}},
             sheet=_SHEET,
+        ),
+        _tool(
+            "append_rows",
+            "Add rows to the end of a csv or tsv file; a file that is not there is made, with `columns` as its header. "
+            'What the file holds stays as it is, byte for byte. Output: {"appended": rows}.',
+            ("path", "columns", "rows"),
+            path=_PATH,
+            columns={
+                "type": "array",
+                "items": {"type": "string"},
+                "minItems": 1,
+                "uniqueItems": True,
+                "description": "the columns that each row gives, all those of the file, in any order",
+            },
+            rows={"type": "array", "items": {"type": "array", "items": _SCALAR}},
         ),
         _tool(
             "edit_table",

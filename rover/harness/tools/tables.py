@@ -67,6 +67,24 @@ def write(path: str, arguments: dict[str, Any]) -> None:
     paths.write_bytes(path, Text("", "utf-8").encode(path, text))
 
 
+def append(path: str, arguments: dict[str, Any]) -> bool:
+    """Rows at the end of a csv or tsv file, which is made where it is not there; True where it was."""
+    columns: list[str] = arguments["columns"]
+    rows: list[list[Any]] = arguments["rows"]
+    if _kind(path) != "text":
+        raise ToolError(f"{path}: rows are added to csv and tsv files only")
+    for number, row in enumerate(rows):
+        if len(row) != len(columns):
+            raise ToolError(f"rows.{number}: {len(row)} values for {len(columns)} columns")
+    data = _old(path)
+    if not data:
+        write(path, arguments)
+        return data is not None
+    old = decode(data)
+    paths.write_bytes(path, old.encode(path, delimited.append(path, old.text, columns, rows)))
+    return True
+
+
 def edit(path: str, arguments: dict[str, Any]) -> int:
     """Change the matching rows in place; how many matched. Nothing is written where none did."""
     where, changes, kind = arguments["where"], arguments["set"], _kind(path)
