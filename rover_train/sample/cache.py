@@ -34,6 +34,14 @@ class Plan:
     column_of: Tensor
     buffer_row: Tensor
     at: Tensor
+    _places: Tensor | None = None
+
+    def places(self, heads: int, capacity: int) -> Tensor:
+        """Where the new tokens' states go in a buffer that is flat but for the head size, token by token."""
+        if self._places is None:
+            head = self.buffer_row[:, None] * heads + torch.arange(heads, device=self.at.device)
+            self._places = (head * capacity + self.at[:, None]).flatten()
+        return self._places
 
 
 class RaggedLayer(CacheLayerMixin):  # type: ignore[misc]
@@ -87,7 +95,8 @@ def _grown(old: Tensor, rows: int, capacity: int) -> Tensor:
 class RaggedCache(Cache):  # type: ignore[misc]
     """The buffers of all layers. Who owns which row is the caller's business."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device | str = "cpu") -> None:
+        self.device = torch.device(device)
         self.rows = 0
         self.capacity = 0
         self.plan: Plan
@@ -100,6 +109,19 @@ class RaggedCache(Cache):  # type: ignore[misc]
             self.layers.append(RaggedLayer(self))
         keys, values = self.layers[layer_idx].update(key_states, value_states)
         return keys, values
+
+    def held(self, layer_idx: int, keys: Tensor, values: Tensor) -> RaggedLayer:
+        """Write packed states, (tokens, kv heads, head size), where the plan says; the layer's buffers."""
+        while len(self.layers) <= layer_idx:
+            self.layers.append(RaggedLayer(self))
+        layer: RaggedLayer = self.layers[layer_idx]
+        if not layer.is_initialized:
+            layer.lazy_initialization(keys[:, :, None], values[:, :, None])
+        size = keys.shape[-1]
+        places = self.plan.places(keys.shape[1], self.capacity)
+        layer.keys.view(-1, size).index_copy_(0, places, keys.reshape(-1, size))
+        layer.values.view(-1, size).index_copy_(0, places, values.reshape(-1, size))
+        return layer
 
     def reserve(self, rows: int, length: int) -> None:
         """Room for so many rows of such a length; content is kept. Grows by half at least, so that it is rare."""
@@ -136,20 +158,21 @@ class RaggedCache(Cache):  # type: ignore[misc]
         """Row rows[i] takes counts[i] new tokens from position starts[i] on; inputs are padded on the right."""
         span = bucket(max(start + count for start, count in zip(starts, counts, strict=True)))
         self.reserve(max(rows) + 1, span)
-        lengths = torch.tensor(counts)
-        row_of = torch.repeat_interleave(torch.arange(len(rows)), lengths)
-        column_of = torch.cat([torch.arange(count) for count in counts])
-        buffer = torch.tensor(rows)
-        self.plan = Plan(buffer, span, row_of, column_of, buffer[row_of], torch.tensor(starts)[row_of] + column_of)
+        with torch.device(self.device):
+            row_of = torch.repeat_interleave(torch.arange(len(rows)), torch.tensor(counts))
+            column_of = torch.cat([torch.arange(count) for count in counts])
+            buffer, start = torch.tensor(rows), torch.tensor(starts)
+        self.plan = Plan(buffer, span, row_of, column_of, buffer[row_of], start[row_of] + column_of)
         return self.plan
 
-    def plan_step(self, positions: Tensor, longest: int) -> Plan:
-        """One new token for each of the first len(positions) rows, at its position; `longest` is their maximum."""
+    def plan_step(self, positions: Sequence[int]) -> Plan:
+        """One new token for each of the first len(positions) rows, at its position."""
         count = len(positions)
-        span = bucket(longest + 1)
+        span = bucket(max(positions) + 1)
         self.reserve(count, span)
-        rows = torch.arange(count)
-        self.plan = Plan(slice(0, count), span, rows, torch.zeros_like(rows), rows, positions)
+        rows = torch.arange(count, device=self.device)
+        at = torch.tensor(positions, device=self.device)
+        self.plan = Plan(slice(0, count), span, rows, torch.zeros_like(rows), rows, at)
         return self.plan
 
 
@@ -157,5 +180,5 @@ def additive_mask(positions: Tensor, span: int, dtype: torch.dtype) -> Tensor:
     """Shape (rows, 1, width, span): 0 where a query at `positions` (rows, width) may look, the least number elsewhere.
 
     A lane's own tokens fill its row from 0 on without gaps, so causality is all that a mask has to say."""
-    hidden = torch.arange(span) > positions[:, None, :, None]
-    return torch.zeros(hidden.shape, dtype=dtype).masked_fill_(hidden, torch.finfo(dtype).min)
+    hidden = torch.arange(span, device=positions.device) > positions[:, None, :, None]
+    return torch.zeros_like(hidden, dtype=dtype).masked_fill_(hidden, torch.finfo(dtype).min)

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 from rover.policy.protocol import Action, PolicyView, Session
 from rover.sandbox.rendezvous import current
 from rover_store.records import Call
+from rover_train.render import Dialogue, Renderer
 from rover_train.rows import Row
-from rover_train.sample.transcript import Transcript
 
 #: what sessions ask of a rendezvous; the payload is (session, results)
 KIND = "act"
@@ -17,20 +17,18 @@ KIND = "act"
 class Actor(Protocol):
     """Serves the turns of many sessions: a sampler in this process, or a server's client."""
 
+    renderer: Renderer
+
     def acting(self, pending: list[tuple[int, Any]]) -> dict[int, Any]:
         """A rendezvous handler: `pending` holds (lane, (session, results)); see `rover.sandbox.rendezvous`."""
 
 
 class ModelSession:
-    """One rollout: its view, its tokens, and where its current turn stands. The sampler writes the latter."""
+    """One rollout: its conversation in tokens, and whether a turn of it is being written."""
 
-    def __init__(self, actor: Actor, view: PolicyView, seed: int) -> None:
-        self.view = view
+    def __init__(self, actor: Actor, dialogue: Dialogue, seed: int) -> None:
+        self.dialogue = dialogue
         self.seed = seed
-        self.transcript = Transcript()
-        self.turn = 0
-        #: where the turn that is being written begins, None between turns
-        self.turn_start: int | None = None
         self.closed = False
         self._actor = actor
 
@@ -39,7 +37,7 @@ class ModelSession:
         meeting = current()
         payload = (self, results)
         answer = meeting.ask(KIND, payload) if meeting is not None else self._actor.acting([(0, payload)])[0]
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         assert isinstance(answer, Action)
         return answer
@@ -49,12 +47,12 @@ class ModelSession:
         self.closed = True
 
     def rows(self, rollout: str = "", package: str = "") -> tuple[Row, ...]:
-        """The training rows of this rollout, once it is over."""
-        return self.transcript.rows(rollout, package)
+        """The training rows of this rollout, once it is over: ids as sampled; several where the renderer splits."""
+        return self.dialogue.rows(rollout, package)
 
 
 class ModelPolicy:
-    """A policy whose turns a sampler writes. `id` names weights and sampling settings."""
+    """A policy whose turns `actor` writes. `policy_id` names weights, rendering and sampling settings."""
 
     attacker = False
 
@@ -63,4 +61,4 @@ class ModelPolicy:
         self._actor = actor
 
     def start(self, view: PolicyView, seed: int) -> Session:
-        return ModelSession(self._actor, view, seed)
+        return ModelSession(self._actor, self._actor.renderer.dialogue(view), seed)

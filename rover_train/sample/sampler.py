@@ -1,23 +1,27 @@
 """The sampler in this process: all lanes that wait for a turn are decoded together.
 
-A call reads what is new for each lane in one padded pass, then decodes token by token. Lanes keep their row of the
-cache over turns; those that generate are kept in front, so that work follows their number. Answers come as soon as
-a quarter of the generating lanes have ended their turn; the others go on at the next call. Everything follows from
-the order of the lanes: same lanes, same bits.
+A call reads what is new for each lane, then decodes token by token. Lanes keep their row of the cache over turns;
+those that generate are kept in front, so that work follows their number. Answers come as soon as a quarter of the
+generating lanes have ended their turn; the others go on at the next call. All of it follows from the lanes and their
+order: same lanes, same bits.
 """
 
 from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from rover.policy.protocol import Action, PolicyFailure
 from rover_store.records import Call, Usage
+from rover_train.render import Renderer
 from rover_train.sample.draw import draw
-from rover_train.sample.forward import Forward, TransformersForward
+from rover_train.sample.forward import Forward, TransformersForward, read
+from rover_train.sample.lean import LeanForward, supports
 from rover_train.sample.policy import ModelSession
 from rover_train.sample.seeding import uniforms
 from rover_train.sample.settings import Sampling
@@ -27,15 +31,16 @@ SHARE = 0.25
 
 
 class Sampler:
-    """Serves the turns of ModelSessions with one model. Weights may change between batches of rollouts, not within.
+    """Serves the turns of ModelSessions with one model: a causal language model of transformers, also with LoRA.
 
-    `renderer` is a `rover_train.render` Renderer; `model` a causal language model of transformers, also with LoRA.
+    Weights may change between batches of rollouts (call `release`), not within one. `seed` is mixed into the seed of
+    every rollout. `fast`: use the lean forward pass where it can stand in for the model's own.
     """
 
     def __init__(
         self,
         model: Any,
-        renderer: Any,
+        renderer: Renderer,
         *,
         temperature: float = 1.0,
         top_p: float = 1.0,
@@ -49,8 +54,8 @@ class Sampler:
         self.sampling = Sampling(temperature, top_p, max_turn_tokens)
         self.seed = seed
         self.share = share
-        self.forward: Forward = _forward(model, fast)
-        #: tokens sampled and read so far, over all rollouts
+        self.forward: Forward = LeanForward(model) if fast and supports(model) else TransformersForward(model)
+        #: tokens sampled, and tokens of prompts and observations read, over all rollouts so far
         self.sampled = self.read = 0
         self._rows: list[_Lane] = []
         self._known: dict[int, _Lane] = {}
@@ -59,44 +64,46 @@ class Sampler:
     def acting(self, pending: list[tuple[int, Any]]) -> dict[int, Any]:
         """The rendezvous handler: an Action or an error for at least one of the lanes."""
         with self._lock, torch.inference_mode(), _evaluating(self.model):
-            self._forget_closed()
-            if not self._rows:
-                self.forward.refresh()
+            lanes = self._seated(pending)
             answers: dict[int, Any] = {}
             active: list[_Lane] = []
-            for number, (session, results) in pending:
-                lane = self._lane(session)
+            for lane, (number, (_, results)) in zip(lanes, pending, strict=True):
                 lane.number = number
                 try:
-                    if session.turn_start is None:
+                    if not lane.writing:
                         self._open_turn(lane, results)
                     active.append(lane)
-                except PolicyFailure as failure:
-                    answers[number] = failure
+                except Exception as error:  # this lane's own: no room in the window, a template that rewrites
+                    answers[number] = error
             if active:
                 self._generate(active, answers)
             return answers
 
     def release(self) -> None:
-        """Forget all lanes and free the cache."""
+        """Forget all lanes and free the cache; weights are read anew."""
         with self._lock:
             self._rows.clear()
             self._known.clear()
             self.forward.cache.clear()
 
     # --- lanes -------------------------------------------------------------------------------------------
-    def _lane(self, session: ModelSession) -> _Lane:
-        lane = self._known.get(id(session))
-        if lane is None:
-            lane = self._known[id(session)] = _Lane(session, len(self._rows))
-            self._rows.append(lane)
-        return lane
-
-    def _forget_closed(self) -> None:
-        for lane in [lane for lane in self._rows if lane.session.closed]:
-            self._place(lane, len(self._rows) - 1)
+    def _seated(self, pending: list[tuple[int, Any]]) -> list[_Lane]:
+        """The lanes of the sessions, each with a row of the cache; closed ones lose theirs."""
+        for gone in [lane for lane in self._rows if lane.session.closed]:
+            self._place(gone, len(self._rows) - 1)
             self._rows.pop()
-            del self._known[id(lane.session)]
+            del self._known[id(gone.session)]
+        if not self._rows:
+            self.forward.refresh()
+        lanes = []
+        for _, (session, _) in pending:
+            lane = self._known.get(id(session))
+            if lane is None:
+                lane = self._known[id(session)] = _Lane(session, len(self._rows))
+                self._rows.append(lane)
+            lanes.append(lane)
+        self.forward.cache.reserve(len(self._rows), 1)
+        return lanes
 
     def _place(self, lane: _Lane, row: int) -> None:
         """Move a lane to a row; who was there takes its place."""
@@ -109,97 +116,96 @@ class Sampler:
 
     # --- turns -------------------------------------------------------------------------------------------
     def _open_turn(self, lane: _Lane, results: tuple[Call, ...]) -> None:
-        session, script = lane.session, lane.session.transcript
-        render = self.renderer
-        new = render.between(lane.written, results) if script.ids else render.opening(session.view)
-        script.show(new)
-        lane.shown = len(new)
-        self._check_window(lane)
-        session.turn_start = len(script.ids)
-        lane.uniforms = self._uniforms(session).tolist()
+        dialogue = lane.session.dialogue
+        before = len(dialogue.ids)
+        if dialogue.open_turn(results):
+            lane.cached = before = 0
+        lane.shown = len(dialogue.ids) - before
+        if len(dialogue.ids) >= self.renderer.window:
+            raise self._window_used_up()
+        lane.start = len(dialogue.ids)
+        count = 0 if self.sampling.temperature == 0.0 else self.sampling.max_turn_tokens
+        lane.uniforms = uniforms(lane.session.seed ^ self.seed, dialogue.turn, count).tolist()
+        lane.writing = True
 
-    def _uniforms(self, session: ModelSession) -> Any:
-        if self.sampling.temperature == 0.0:
-            import numpy as np
-
-            return np.zeros(self.sampling.max_turn_tokens)
-        return uniforms(session.seed ^ self.seed, session.turn, self.sampling.max_turn_tokens)
-
-    def _check_window(self, lane: _Lane) -> None:
-        if len(lane.session.transcript.ids) >= self.renderer.window:
-            raise PolicyFailure(f"the context window of {self.renderer.window} tokens is used up")
+    def _window_used_up(self) -> PolicyFailure:
+        return PolicyFailure(f"the context window of {self.renderer.window} tokens is used up")
 
     def _generate(self, active: list[_Lane], answers: dict[int, Any]) -> None:
-        enough = math.ceil(len(active) * self.share)
-        ended = len(answers)
+        enough = len(answers) + math.ceil(len(active) * self.share)
         for row, lane in enumerate(active):
             self._place(lane, row)
-        fresh = [lane for lane in active if len(lane.session.transcript.ids) - lane.cached > 1]
+        fresh = [lane for lane in active if len(lane.session.dialogue.ids) - lane.cached > 1]
         if fresh:
             self._read(fresh)
             active = self._sort_out(active, answers)
-        while active and len(answers) - ended < enough:
+        while active and len(answers) < enough:
             self._step(active)
             active = self._sort_out(active, answers)
 
     def _read(self, fresh: list[_Lane]) -> None:
-        """Read what is new and sample the first token after it."""
-        scripts = [lane.session.transcript.ids for lane in fresh]
-        chunks = [ids[lane.cached :] for ids, lane in zip(scripts, fresh, strict=True)]
-        logits = self.forward.extend([lane.row for lane in fresh], chunks, [lane.cached for lane in fresh])
-        for lane, ids in zip(fresh, scripts, strict=True):
-            lane.cached = len(ids)
-        self.read += sum(map(len, chunks))
+        """Read what is new and sample the first token after it. Lanes that begin alike are read once."""
+        chunks = [tuple(lane.session.dialogue.ids[lane.cached :]) for lane in fresh]
+        leaders: dict[object, int] = {}
+        groups = [(0, chunk) if lane.cached == 0 else lane.row + 1 for lane, chunk in zip(fresh, chunks, strict=True)]
+        firsts = [leaders.setdefault(group, at) for at, group in enumerate(groups)]
+        led = list(leaders.values())
+        leading = [fresh[at] for at in led]
+        logits = read(
+            self.forward, [lane.row for lane in leading], [chunks[at] for at in led], [lane.cached for lane in leading]
+        )
+        for at, (lane, first) in enumerate(zip(fresh, firsts, strict=True)):
+            lane.cached = len(lane.session.dialogue.ids)
+            if first != at:
+                self.forward.cache.copy(fresh[first].row, lane.row, lane.cached)
+        self.read += sum(len(chunks[at]) for at in led)
+        if len(led) < len(fresh):
+            place = {at: n for n, at in enumerate(led)}
+            logits = logits[[place[first] for first in firsts]]
         self._sample(fresh, logits)
 
     def _step(self, active: list[_Lane]) -> None:
-        tokens = torch.tensor([lane.session.transcript.ids[-1] for lane in active])
-        positions = [lane.cached for lane in active]
-        logits = self.forward.step(tokens, torch.tensor(positions), max(positions))
+        tokens = [lane.session.dialogue.ids[-1] for lane in active]
+        logits = self.forward.step(tokens, [lane.cached for lane in active])
         for lane in active:
             lane.cached += 1
         self._sample(active, logits)
 
     def _sample(self, lanes: list[_Lane], logits: torch.Tensor) -> None:
-        tokens, logprobs = draw(logits, [lane.next_uniform() for lane in lanes], self.sampling)
+        tokens, logprobs = draw(logits, [lane.uniform for lane in lanes], self.sampling)
         self.sampled += len(lanes)
         for lane, token, logprob in zip(lanes, tokens, logprobs, strict=True):
-            lane.session.transcript.sample(token, logprob, lane.session.turn)
+            lane.session.dialogue.sample(token, logprob)
 
     def _sort_out(self, active: list[_Lane], answers: dict[int, Any]) -> list[_Lane]:
         """Answer the lanes whose turn has ended; the others, in front."""
         count = len(active)
-        for lane in list(active):
+        for lane in active:
             answer = self._ended(lane)
             if answer is not None:
                 answers[lane.number] = answer
+                lane.writing = False
                 count -= 1
                 self._place(lane, count)
         return self._rows[:count]
 
     def _ended(self, lane: _Lane) -> Action | PolicyFailure | None:
-        session, ids = lane.session, lane.session.transcript.ids
-        assert session.turn_start is not None
-        written = len(ids) - session.turn_start
+        ids = lane.session.dialogue.ids
+        written = len(ids) - lane.start
         stopped = ids[-1] in self.renderer.stop_ids
         if not stopped and written < self.sampling.max_turn_tokens:
-            if len(ids) < self.renderer.window:
-                return None
-            session.turn_start = None
-            return PolicyFailure(f"the context window of {self.renderer.window} tokens is used up")
-        lane.written = ids[session.turn_start :]
-        action: Action = self.renderer.read(lane.written, session.turn)
-        session.turn_start = None
-        session.turn += 1
+            return self._window_used_up() if len(ids) >= self.renderer.window else None
+        action = self.renderer.read(ids[lane.start :], lane.session.dialogue.turn)
         if not stopped and not action.calls:
             return PolicyFailure(f"the model's turn was cut at its limit of {written} tokens")
         return Action(action.calls, action.message, Usage(prompt_tokens=lane.shown, completion_tokens=written))
 
 
 class _Lane:
-    """A session's place in the cache: its row, how many of its tokens are there, and its turn's random numbers."""
+    """A session's place in the cache: its row, how many tokens of its present training row are there, and its turn:
+    where that begins, how much was shown before it, and its random numbers."""
 
-    __slots__ = ("cached", "number", "row", "session", "shown", "uniforms", "written")
+    __slots__ = ("cached", "number", "row", "session", "shown", "start", "uniforms", "writing")
 
     def __init__(self, session: ModelSession, row: int) -> None:
         self.session = session
@@ -207,30 +213,24 @@ class _Lane:
         self.number = 0
         self.cached = 0
         self.shown = 0
+        self.start = 0
         self.uniforms: list[float] = []
-        self.written: list[int] = []
+        self.writing = False
 
-    def next_uniform(self) -> float:
-        start = self.session.turn_start
-        assert start is not None
-        return self.uniforms[len(self.session.transcript.ids) - start]
-
-
-def _forward(model: Any, fast: bool) -> Forward:
-    return TransformersForward(model)
+    @property
+    def uniform(self) -> float:
+        """That of the token to come; 0 where none are drawn."""
+        return self.uniforms[len(self.session.dialogue.ids) - self.start] if self.uniforms else 0.0
 
 
-class _evaluating:  # noqa: N801
+@contextmanager
+def _evaluating(model: Any) -> Iterator[None]:
     """The model in evaluation mode for a while."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-        self._was = bool(model.training)
-
-    def __enter__(self) -> None:
-        if self._was:
-            self._model.eval()
-
-    def __exit__(self, *error: object) -> None:
-        if self._was:
-            self._model.train()
+    if not model.training:
+        yield
+        return
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train()
