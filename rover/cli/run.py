@@ -71,6 +71,8 @@ def policy_options(
 ) -> tuple[str, dict[str, Any]]:
     """The spec, and the options that only a model policy takes."""
     kind, _, name = policy.partition(":")
+    if kind == "hf" and temperature >= 0:
+        return policy, {"temperature": temperature}
     if kind != "openai":
         return policy, {}
     from rover.policy.openai import Settings
