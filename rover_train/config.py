@@ -22,6 +22,7 @@ from pydantic import BaseModel, Field, ValidationError
 from rover_store.errors import PackageError
 from rover_store.names import digest
 from rover_train.credit.settings import CreditSettings
+from rover_train.dataset.curate import CurationSettings
 from rover_train.render.settings import RenderSettings
 from rover_train.rl.settings import LossSettings, RlSettings
 from rover_train.section import Section
@@ -56,6 +57,8 @@ class Config(Section):
     """Which model."""
     data: DataSettings = DataSettings()
     """Which packages."""
+    curation: CurationSettings = CurationSettings()
+    """Which verified demonstrations are trained on (sft)."""
     render: RenderSettings = RenderSettings()
     """How rollouts become tokens."""
     optim: OptimSettings = OptimSettings()

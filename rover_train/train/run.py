@@ -113,11 +113,7 @@ def begin(
 ) -> Run:
     """A new run. UsageError where the folder holds one, or anything that is not of a run that never began."""
     disk = disk or Disk()
-    if (folder / CONFIG).exists():
-        raise UsageError(f"{folder}: a run is there already", hint="--resume goes on with it; or take another --out")
-    strange = sorted(p.name for p in folder.iterdir() if not _is_ours(p.name)) if folder.is_dir() else []
-    if strange:
-        raise UsageError(f"{folder}: not empty ({strange[0]})", hint="take another --out")
+    refuse_used(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         run = Run(folder, config, disk=disk)
@@ -127,6 +123,17 @@ def begin(
     except OSError as error:
         raise DiskError(error.filename or folder, error.strerror or str(error)) from error
     return run
+
+
+def refuse_used(folder: Path) -> None:
+    """UsageError where no run can begin."""
+    if (folder / CONFIG).exists():
+        raise UsageError(f"{folder}: a run is there already", hint="--resume goes on with it; or take another --out")
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder}: a file is there")
+    strange = sorted(p.name for p in folder.iterdir() if not _is_ours(p.name)) if folder.is_dir() else []
+    if strange:
+        raise UsageError(f"{folder}: not empty ({strange[0]})", hint="take another --out")
 
 
 def resume(folder: Path, *, expect: Config | None = None, disk: Disk | None = None) -> Run:

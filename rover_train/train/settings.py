@@ -100,7 +100,8 @@ class EvalSettings(Section):
     every: int = Field(10, ge=0)
     """Steps between evaluations; 0: at the end alone."""
     select: Literal["success", "loss"] = "success"
-    """What picks the best checkpoint: `success` of real rollouts, or (sft) the `loss` on validation demonstrations."""
+    """What picks the best checkpoint: `success` of real rollouts, or (sft alone) the `loss` on validation
+    demonstrations, which plays no rollouts."""
     patience: int = Field(0, ge=0)
     """Stop early behind so many evaluations without a better one; 0: never."""
     packages: int = Field(0, ge=0)
