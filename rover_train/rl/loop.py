@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from rover_store.records import Split
     from rover_store.store import Store
 
-#: evaluation in training draws from seeds of its own
-EVAL_SEED = 1
-
 
 def check(config: Config, split: Split) -> None:
     """Refuse in one line, before anything is loaded or run."""
@@ -154,7 +151,7 @@ class Loop:
             policy, actor = self.judge.ready(done)
             rows = evaluate_model(
                 self.arena, self.validation, policy, actor,
-                attempts=settings.attempts, seed=EVAL_SEED, width=self.config.rl.width,
+                attempts=settings.attempts, seed=settings.seed, width=self.config.rl.width,
                 keep=self.config.rl.keep != "none",
             )  # fmt: skip
             self.judge.done()
