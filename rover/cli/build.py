@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def command(
     folder: Path = typer.Option(..., "--from", metavar="FOLDER", help="A folder of real files."),
     count: int = typer.Option(10, "--count", min=1, max=100_000, help="Attempts to make."),
+    each: bool = typer.Option(False, "--each", help="Each folder in FOLDER is a workspace, with COUNT attempts."),
     seed: int = Seed,
     family: list[str] = typer.Option([], "--family", help="Only this family of tasks; may be repeated."),
     prefix: str = typer.Option("", "--prefix", metavar="NAME", help="Begin names so (default: the folder's name)."),
@@ -40,10 +41,11 @@ def command(
 
     if prefix:
         check_name(f"{prefix}-x", "--prefix", "")
-    request = BuildRequest(folder, count, seed, tuple(family), prefix, license_)
+    request = BuildRequest(folder, count, seed, tuple(family), prefix, license_, each)
     store = open_store()
     runtime = open_runtime(sandbox or None)
-    with progress("attempt", count) as bar:
+    inside = sum(p.is_dir() for p in folder.iterdir()) if each and folder.is_dir() else 1
+    with progress("attempt", count * inside) as bar:
 
         def told(row: Row, done: int, total: int) -> None:
             bar(done, total, f"{row.family}: {row.package or row.stage}")

@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from rover.construct.families.protocol import Dropped
 from rover.construct.families.registry import families
 from rover.construct.profile import Profile, profile_folder, read_source
 from rover.rollout.engine import Engine
-from rover_store.errors import UsageError
+from rover_store.errors import PackageError, UsageError
 from rover_store.ids import check_name
 
 if TYPE_CHECKING:
@@ -29,7 +29,10 @@ Told = Callable[["Row", int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class BuildRequest:
-    """What to build. `count` is attempts; without `families` all known ones take turns."""
+    """What to build. `count` is attempts; without `families` all known ones take turns.
+
+    `each`: every folder in `folder` is a workspace of its own, with `count` attempts.
+    """
 
     folder: Path
     count: int
@@ -37,6 +40,7 @@ class BuildRequest:
     families: tuple[str, ...] = ()
     prefix: str = ""
     license: str = ""
+    each: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +100,34 @@ def build(
     if request.count < 1:
         raise UsageError("--count must be at least 1")
     chosen = families(*request.families)
-    workspace = read_workspace(request)
-    attempts, ran, reused = _attempts(store, runtime, workspace, chosen, request, workers, told)
+    workspaces = read_workspaces(request)
+    attempts, ran, reused = _attempts(store, runtime, workspaces, chosen, request, workers, told)
     rows, built = _unique(attempts)
     resources = {name: files for b in built for name, files in b.resources.items()}
-    commit = _commit(store, request, workspace, built, resources, command, time) if built else ""
-    skipped = tuple((s.path, s.reason) for s in workspace.profile.skipped)
-    skipped += tuple((f.path, f"{f.size} bytes, read in part") for f in workspace.profile.files if not f.sha256)
-    return BuildReport(workspace.name, rows, commit, skipped, tuple(sorted(resources)), ran, reused)
+    name = workspaces[0].name if not request.each else workspace_name(request.folder.expanduser())
+    commit = _commit(store, request, name, built, resources, command, time) if built else ""
+    skipped = tuple(line for workspace in workspaces for line in _skipped(workspace, named=request.each))
+    return BuildReport(name, rows, commit, skipped, tuple(sorted(resources)), ran, reused)
+
+
+def _skipped(workspace: Workspace, *, named: bool) -> list[tuple[str, str]]:
+    """Files that are left out, with the reason."""
+    before = f"{workspace.name}: " if named else ""
+    out = [(before + s.path, s.reason) for s in workspace.profile.skipped]
+    return out + [
+        (before + f.path, f"{f.size} bytes, read in part") for f in workspace.profile.files if not f.sha256
+    ]
+
+
+def read_workspaces(request: BuildRequest) -> list[Workspace]:
+    """The folder as one workspace, or each folder in it as one of its own."""
+    if not request.each:
+        return [read_workspace(request)]
+    folder = request.folder.expanduser()
+    inside = sorted(p for p in folder.iterdir() if p.is_dir() and not p.is_symlink()) if folder.is_dir() else []
+    if not inside:
+        raise PackageError(str(folder), "", "there is no folder in it")
+    return [read_workspace(replace(request, folder=p)) for p in inside]
 
 
 def read_workspace(request: BuildRequest) -> Workspace:
@@ -124,7 +148,7 @@ def workspace_name(folder: Path) -> str:
 def _attempts(
     store: Store,
     runtime: Runtime,
-    workspace: Workspace,
+    workspaces: Sequence[Workspace],
     chosen: Sequence[Family],
     request: BuildRequest,
     workers: int,
@@ -134,14 +158,15 @@ def _attempts(
 
     Each worker has an engine of its own, all share the evidence.
     """
-    workers = max(1, min(workers, request.count))
+    jobs = [(workspace, number) for workspace in workspaces for number in range(request.count)]
+    workers = max(1, min(workers, len(jobs)))
     engines = [Engine(runtime, store.evidence) for _ in range(workers)]
     free: queue.SimpleQueue[Engine] = queue.SimpleQueue()
     for engine in engines:
         free.put(engine)
     stopped = threading.Event()
 
-    def one(number: int) -> Attempt:
+    def one(workspace: Workspace, number: int) -> Attempt:
         if stopped.is_set():
             raise InterruptedError
         engine = free.get()
@@ -153,14 +178,14 @@ def _attempts(
 
     done: dict[int, Attempt] = {}
     pool = ThreadPoolExecutor(workers, thread_name_prefix="build")
-    running: dict[Future[Attempt], int] = {pool.submit(one, n): n for n in range(request.count)}
+    running: dict[Future[Attempt], int] = {pool.submit(one, *job): at for at, job in enumerate(jobs)}
     try:
         while running:
             finished, _ = wait(running, timeout=0.2, return_when=FIRST_COMPLETED)
             for future in finished:
-                number = running.pop(future)
-                done[number] = future.result()
-                told(row_of(done[number]), len(done), request.count)
+                at = running.pop(future)
+                done[at] = future.result()
+                told(row_of(done[at]), len(done), len(jobs))
     finally:
         stopped.set()
         for future in running:
@@ -169,7 +194,7 @@ def _attempts(
             engine.close()
         pool.shutdown(wait=True)
     counts = sum(engine.ran for engine in engines), sum(engine.reused for engine in engines)
-    return [done[n] for n in range(request.count)], *counts
+    return [done[at] for at in range(len(jobs))], *counts
 
 
 def row_of(found: Attempt) -> Row:
@@ -198,7 +223,7 @@ def _unique(attempts: Sequence[Attempt]) -> tuple[tuple[Row, ...], list[Built]]:
 def _commit(
     store: Store,
     request: BuildRequest,
-    workspace: Workspace,
+    workspace: str,
     built: Sequence[Built],
     resources: Mapping[str, Files],
     command: str,
@@ -212,11 +237,11 @@ def _commit(
         "Rover-Attempts": str(request.count),
         "Rover-Families": ", ".join(sorted({b.family for b in built})),
     }
-    with store.write(command or f"build {workspace.name}") as tx:
+    with store.write(command or f"build {workspace}") as tx:
         for name, files in sorted(resources.items()):
             tx.set_resource(name, tx.tree(files))
         for one in sorted(built, key=lambda b: b.name):
             tx.set_package(one.name, tx.tree(one.files))
         return tx.commit(
-            f"Build {len(built)} package{plural} from {workspace.name}", trailers=trailers, time=time
+            f"Build {len(built)} package{plural} from {workspace}", trailers=trailers, time=time
         )

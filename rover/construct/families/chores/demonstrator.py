@@ -63,16 +63,19 @@ def read(instruction: str) -> tuple[Step, ...]:
         source, column, wanted, key, value, shared, path, out = g
         return Report(key, value, source, column, wanted, out, Found(value, shared, path))
 
-    def edit(column: str, path: str, key: str, row: str, to: tuple[Any, ...]) -> Step:
-        text, number, value, shared, place = to
+    def edit(g: tuple[Any, ...]) -> Step:
+        column, path, key, row, text, number, value, shared, place = g
         found = Found(value, shared, place) if value else None
         return Edit(column, path, key, row, text if text is not None else number or "", found)
+
+    def turned(g: tuple[Any, ...]) -> Step:
+        return edit((g[1], g[0], *g[2:]))
 
     read_all(instruction, [
         (rf"(?:Copy|Put) {NAME} and {NAME} of {_ROWS} (?:into|to) {NAME}", take(plain)),
         (rf"(?:For|From) {_ROWS} (?:write|list) {NAME} and {_VALUE} (?:to|in) {NAME}", take(looked_up)),
-        (rf"Set {NAME} in {NAME} where {NAME} is (-?\d+) to {_TO}", take(lambda g: edit(*g[:4], g[4:]))),
-        (rf"In {NAME} set {NAME} where {NAME} is (-?\d+) to {_TO}", take(lambda g: edit(g[1], g[0], *g[2:4], g[4:]))),
+        (rf"Set {NAME} in {NAME} where {NAME} is (-?\d+) to {_TO}", take(edit)),
+        (rf"In {NAME} set {NAME} where {NAME} is (-?\d+) to {_TO}", take(turned)),
     ], _IGNORE)  # fmt: skip
     if not steps:
         raise PolicyFailure("the request asks for nothing")

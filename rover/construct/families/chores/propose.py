@@ -25,7 +25,8 @@ ROWS, LOOKED_UP = (3, 5), (2, 4)
 TOOLS = ("read_file", "read_table", "write_file", "append_rows", "edit_table")
 TURNS = 24
 MOST_FILES, MOST_ROWS = 8, 40
-STATES = ("done", "paid", "sent")
+#: values for a cell of text, beside those that its column holds
+STATES = ("done", "open")
 PATHS = ("out.csv", "list.csv")
 _TYPES = ("text", "integer", "number", "date")
 
@@ -161,9 +162,9 @@ def _change(desk: Desk, kind: str, name: str, place: int, rng: random.Random) ->
 
 
 def _told(state: Seen, held: str, rng: random.Random) -> str:
-    """Mostly one of the values in use, now and then the one that the row holds already."""
-    values = sorted({v for v, _ in state.common if speakable(v)} | {STATES[0]})
-    return held if rng.random() < 0.3 and speakable(held) else rng.choice(values)
+    """One of the values in use, but not the one that the row holds already."""
+    values = {v for v, _ in state.common if speakable(v)} | set(STATES)
+    return rng.choice(sorted(values - {held}))
 
 
 def _column(c: Seen) -> Column:
