@@ -256,7 +256,7 @@ def _tensor_id(weight: torch.Tensor) -> str:
 
     data = weight.detach().cpu().contiguous()
     made = hashlib.sha256(f"{data.dtype} {tuple(data.shape)} ".encode())
-    made.update(memoryview(data.view(-1).view(torch.uint8).numpy()))
+    made.update(data.view(-1).view(torch.uint8).numpy().data)
     return made.hexdigest()
 
 

@@ -6,6 +6,7 @@ The template is asked for text alone; ids are made elsewhere, piece by piece, so
 from __future__ import annotations
 
 import datetime
+import re
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +15,7 @@ from rover_train.render.protocol import Message, Offer
 
 #: a template that writes the date of the day writes this one, so that equal conversations give equal text
 _DAY = datetime.datetime(2024, 7, 26)
+_SPACE = re.compile(r"\s*")
 _ASK, _SAY, _SHOWN = "Ask7", "Say7", "Shown7"
 
 
@@ -44,6 +46,20 @@ class Chat:
         except Exception as error:  # a template runs code of its own and may raise anything
             first = " ".join(str(error).split()) or type(error).__name__
             raise UsageError(f"the chat template refuses this conversation: {first[:200]}") from None
+
+    def behind(self, prompt: str, said: str, text: str) -> str | None:
+        """What follows an assistant turn in `text`: `prompt`, then `said`, then the turn's end, then that. None where
+        the text does not go so. White space is no matter: many templates trim what was said."""
+        if not text.startswith(prompt):
+            return None
+        at = len(prompt)
+        for word in (*said.split(), self.end.strip()):
+            at = _space_ends(text, at)
+            if not text.startswith(word, at):
+                return None
+            at += len(word)
+        kept = self.end[len(self.end.rstrip()) :]
+        return text[at:].removeprefix(kept)
 
     # --- what the template can do ------------------------------------------------------------------------
     def _end(self) -> str:
@@ -84,6 +100,11 @@ class Chat:
             return _SHOWN in self.text(messages)
         except UsageError:
             return False
+
+
+def _space_ends(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
 
 
 def _user(text: str) -> Message:

@@ -39,9 +39,9 @@ class Codec:
         return list(self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
 
     def decode(self, ids: list[int]) -> str:
-        return str(
-            self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
-        )
+        if self._backend is not None:
+            return str(self._backend.decode(ids, skip_special_tokens=False))
+        return str(self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
     def harmless(self, text: str) -> str:
         """The text of an observation in which names of special tokens are broken by a space, so that no file can

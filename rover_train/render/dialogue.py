@@ -62,8 +62,11 @@ class Dialogue:
         """
         self.turn += 1
         fresh = self._begin() if self.turn == 0 else self._observe(results)
-        if len(self.ids) + self._renderer.turn_tokens > self._renderer.window:
-            fresh = self._shorten() or fresh
+        window, room = self._renderer.window, self._renderer.turn_tokens
+        if len(self.ids) + room > window:
+            fresh = self._shorten(room) or fresh
+        if len(self.ids) >= window:
+            raise PolicyFailure(f"the context window of {window} tokens is used up")
         self._start = len(self.ids)
         return fresh
 
@@ -106,51 +109,41 @@ class Dialogue:
     def _observe(self, results: tuple[Call, ...]) -> bool:
         """Close the turn and show what came of it; True where the template began anew."""
         renderer, ids = self._renderer, self.written
-        said: Message = {"role": "assistant", "content": renderer.thought() + renderer.said(ids).strip()}
-        if renderer.local:
-            said["content"] = renderer.said(ids)
-        new = renderer.observations(results)
+        said, new = renderer.message(ids), renderer.observations(results)
         turn = _Turn(ids, [], [said, *new])
+        drift: TemplateDrift | None = None
         if renderer.local:
-            turn.after = renderer.ending(ids, renderer.added([], new))
-            self._history.append(turn)
-            self._show(turn.after)
-            return False
-        return self._follow(turn, said, new)
-
-    def _follow(self, turn: _Turn, said: Message, new: list[Message]) -> bool:
-        """The same for a template that may look at the whole conversation."""
-        renderer = self._renderer
-        before = self._messages(0)
-        closed = renderer.chat.text([*before, said], offer=self._offer)
-        text = renderer.chat.text([*before, said, *new], offer=self._offer, prompt=True)
-        parted = next(((a, b) for a, b in ((self._text, closed), (closed, text)) if not b.startswith(a)), None)
+            added = renderer.chat.text(new, prompt=True)
+        else:
+            prompt, before = self._text, self._messages(0)
+            self._text = renderer.chat.text([*before, *turn.messages], offer=self._offer, prompt=True)
+            try:
+                added = renderer.follow(self.turn - 1, prompt, ids, self._text)
+            except TemplateDrift as found:
+                if renderer.drift == "error":
+                    raise
+                drift = found
         self._history.append(turn)
-        self._text = text
-        if parted is None:
-            turn.after = renderer.ending(turn.ids, text[len(closed) :])
-            self._show(turn.after)
-            return False
-        if renderer.drift == "error":
-            raise TemplateDrift(self.turn - 1, *parted)
-        self._drifted = True
-        self._restart(renderer.codec.encode(text))
-        return True
-
-    def _shorten(self, room: int | None = None) -> bool:
-        """Begin a new row with the opening and the latest turns that leave room; False where nothing can go."""
-        renderer = self._renderer
-        limit = renderer.window - (renderer.turn_tokens if room is None else room)
-        for first in range(1, len(self._history) + 1):
-            ids = self._since(first)
-            if len(ids) <= limit:
-                if len(ids) < len(self.ids):
-                    self._restart(ids)
-                    return True
-                break
-        if room is None and len(self.ids) >= renderer.window:
-            raise PolicyFailure(f"the context window of {renderer.window} tokens is used up")
+        if drift is not None:
+            self._drifted = True
+            self._restart(renderer.codec.encode(self._text))
+            return True
+        turn.after = renderer.ending(ids, added)
+        self._show(turn.after)
         return False
+
+    def _shorten(self, room: int) -> bool:
+        """Begin a new row with the opening and the latest turns that leave room, the last one in any case; False
+        where that is no shorter."""
+        best: list[int] | None = None
+        for first in range(1, len(self._history)):
+            best = self._since(first)
+            if len(best) + room <= self._renderer.window:
+                break
+        if best is None or len(best) >= len(self.ids):
+            return False
+        self._restart(best)
+        return True
 
     def _since(self, first: int) -> list[int]:
         """Ids of a row that begins with the opening and leaves out the turns before `first`."""

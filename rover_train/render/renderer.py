@@ -12,12 +12,13 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
-from rover.policy.protocol import Action, PolicyView
+from rover.policy.protocol import Action, PolicyFailure, PolicyView
 from rover_store.errors import UsageError
 from rover_store.records import Call, ToolCall, Trajectory
 from rover_train.render.chat import Chat
 from rover_train.render.codec import Codec
 from rover_train.render.dialogue import Dialogue
+from rover_train.render.drift import DoesNotFit, TemplateDrift
 from rover_train.render.protocol import Dialect, Message, Offer
 from rover_train.render.thinking import OPEN as THINKING
 from rover_train.rows import Row
@@ -93,21 +94,29 @@ class Renderer:
     def between(self, ids: Sequence[int], results: tuple[Call, ...]) -> list[int]:
         """What follows a sampled turn, as far as that turn alone decides it: the rest of its end, observations, and
         the start of the next turn. `Dialogue` also sees templates that look further back."""
-        messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": self.said(ids).strip()}]
-        return self.ending(ids, self.added(messages, self.observations(results)))
+        new = self.observations(results)
+        if self.local:
+            return self.ending(ids, self.chat.text(new, prompt=True))
+        ask: Message = {"role": "user", "content": "?"}
+        prompt = self.chat.text([ask], prompt=True)
+        text = self.chat.text([ask, self.message(ids), *new], prompt=True)
+        return self.ending(ids, self.follow(0, prompt, ids, text))
 
     def demonstration(self, view: PolicyView, trajectory: Trajectory) -> tuple[Row, ...]:
         """The rows of a recorded rollout: the ids that a rollout of the same text would have had, loss on what the
         policy wrote. DoesNotFit where a turn is longer than the window."""
         dialogue = self.dialogue(view)
-        dialogue.open_turn(())
+        results: tuple[Call, ...] = ()
         for number, turn in enumerate(trajectory.turns):
             last = number + 1 == len(trajectory.turns)
             message = turn.message or (trajectory.final_message if last and not turn.calls else "")
             calls = tuple(ToolCall(id=c.id, tool=c.tool, arguments=c.arguments) for c in turn.calls)
+            try:
+                dialogue.open_turn(results)
+            except PolicyFailure:
+                raise DoesNotFit(number, len(dialogue.ids), self.window) from None
             dialogue.write(self.turn_ids(calls, message))
-            if not last:
-                dialogue.open_turn(turn.calls)
+            results = turn.calls
         return dialogue.rows(package=trajectory.package)
 
     # --- pieces ------------------------------------------------------------------------------------------
@@ -137,12 +146,18 @@ class Renderer:
         wrapped = "\n".join(f"<tool_response>\n{text}\n</tool_response>" for text in shown)
         return [{"role": "user", "content": wrapped}]
 
-    def added(self, messages: list[Message], new: list[Message]) -> str:
-        """The text that new messages add, with the start of the next turn."""
-        if self.local:
-            return self.chat.text(new, prompt=True)
-        before = self.chat.text(messages)
-        return self.chat.text(messages + new, prompt=True)[len(before) :]
+    def message(self, ids: Sequence[int]) -> Message:
+        """A sampled turn as the template gets it."""
+        said = self.said(ids)
+        return {"role": "assistant", "content": said if self.local else (self.thought() + said).strip()}
+
+    def follow(self, turn: int, prompt: str, ids: Sequence[int], text: str) -> str:
+        """What stands in `text` behind the prompt and the turn written there. TemplateDrift where they do not."""
+        said = self.said(ids)
+        behind = self.chat.behind(prompt, said, text)
+        if behind is None:
+            raise TemplateDrift(turn, prompt + said + self.chat.end, text)
+        return behind
 
     def ending(self, ids: Sequence[int], added: str) -> list[int]:
         """Ids of the added text behind a sampled turn; its end too, where the turn was cut before it."""
