@@ -15,7 +15,7 @@ import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -91,10 +91,18 @@ def load(file: Path | None = None, sets: Sequence[str] = (), **fields: Any) -> C
     values: dict[str, Any] = {} if file is None else read_toml(file)
     if file is not None:
         check(values, str(file))
+    return made(values, sets, fields)
+
+
+def made(values: Mapping[str, Any], sets: Sequence[str] = (), fields: Mapping[str, Any] | None = None) -> Config:
+    """A config from values that are good, then `a.b=c` settings, then fields (nested ones are merged)."""
+    found = dict(values)
     for text in sets:
-        _put(values, text)
-    values.update(fields)
-    return check(values, "--set" if sets else str(file or "config"))
+        _put(found, text)
+    for key, value in (fields or {}).items():
+        below = found.get(key)
+        found[key] = {**below, **value} if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return check(found, "--set" if sets else "config")
 
 
 def loads(text: str, source: str = "config.toml") -> Config:
@@ -215,6 +223,8 @@ def _section(annotation: Any) -> type[BaseModel] | None:
 
 def _kind(annotation: Any) -> str:
     args = get_args(annotation)
+    if get_origin(annotation) is dict:
+        return f"table of {_kind(args[1])}s"
     if args and all(isinstance(a, str) for a in args):
         return " or ".join(f'"{a}"' for a in args)
     if args:

@@ -40,6 +40,8 @@ COMMANDS: dict[str, Entry] = {
     # train
     "split": Entry("split", "Split packages by workspace: train, validation, held-out.", "Train"),
     "collect": Entry("collect", "Gather demonstrations by a policy; keep what passes.", "Train"),
+    "train": Entry("train", "Train a model on a pinned revision: sft or RL.", "Train"),
+    "dataset": Entry("dataset", "Write demonstrations as a Hugging Face dataset.", "Train"),
     # history
     "show": Entry("show", "Show a commit, package, component, file, rollout or case.", "History"),
     "log": Entry("log", "Show the history of the store, a package, component or file.", "History"),

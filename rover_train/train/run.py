@@ -141,6 +141,7 @@ def resume(folder: Path, *, expect: Config | None = None, disk: Disk | None = No
     config = config_of(folder)
     if expect is not None:
         _same(folder, config, expect)
+        config = expect  # logging and checkpointing may change
     newest = checkpoint.latest(folder)
     state = None
     if newest is not None:

@@ -1,7 +1,7 @@
 """From a config to a trained model: `plan` says what would be done, `train` does it or goes on with it.
 
     config = load(file, sets, revision=commit, method="sft")
-    state = train(store, open_runtime, config, Path("runs/sft"), told=[...], stop=...)
+    state = train(store, open_runtime, Path("runs/sft"), config, told=[...], stop=...)
     state = resume(store, open_runtime, Path("runs/sft"))
 
 `open_runtime` is called where rollouts are played, and not before. Nothing is written before the model and the
@@ -18,17 +18,17 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rover_store.errors import PackageError, UsageError
+from rover_store.errors import UsageError
 from rover_train import split as splits
 from rover_train.config import Config
 from rover_train.dataset.demonstrations import nothing
-from rover_train.train import checkpoint
 from rover_train.train import run as runs
 from rover_train.train.checkpoint import State
 from rover_train.train.errors import CheckpointError
 from rover_train.train.log import Told
 from rover_train.train.material import Material, as_facts, material
 from rover_train.train.run import Run
+from rover_train.train.trackers import trackers
 
 if TYPE_CHECKING:
     from rover.sandbox.protocol import Runtime
@@ -78,7 +78,7 @@ def split_of(store: Store, config: Config) -> Split:
 
 
 def train(
-    store: Store, open_runtime: OpenRuntime, config: Config, out: Path, *, told: Sequence[Told] = (),
+    store: Store, open_runtime: OpenRuntime, out: Path, config: Config, *, told: Sequence[Told] = (),
     stop: Stop = lambda: False,
 ) -> State:  # fmt: skip
     """Begin a run in `out` and train to its end, or until `stop()`."""
@@ -98,18 +98,18 @@ def train(
         facts["demonstrations"] = {"train": as_facts(data[0]), "validation": as_facts(data[1])}
     split = planned.split.model_dump(mode="json", exclude_none=True)
     with runs.begin(out, config, split=split, facts=facts) as run:
-        run.open_log(told)
+        run.open_log([*told, *trackers(config, out)])
         return _trained(run, store, open_runtime, loaded, planned.split, data, stop)
 
 
 def resume(
-    store: Store, open_runtime: OpenRuntime, out: Path, *, expect: Config | None = None,
-    told: Sequence[Told] = (), stop: Stop = lambda: False,
+    store: Store, open_runtime: OpenRuntime, out: Path, config: Config | None = None, *, told: Sequence[Told] = (),
+    stop: Stop = lambda: False,
 ) -> State:  # fmt: skip
-    """Go on with a run from its newest checkpoint. `expect`: what was asked for beside, which must be the same."""
+    """Go on with a run from its newest checkpoint. `config`: what was asked for, which must be what the run is."""
     from rover_train import models
 
-    with runs.resume(out, expect=expect) as run:
+    with runs.resume(out, expect=config) as run:
         config = run.config
         if run.state is not None and run.state.finished:
             return run.state
@@ -123,7 +123,8 @@ def resume(
         if spec == config.model.spec and models.weights_id(loaded.model) != run.facts()["weights"]:
             raise CheckpointError(out, f"the model {spec} is not the one that the run began with")
         data = _data(store, config, loaded, split) if config.method == "sft" else None
-        run.open_log(told)
+        step = 0 if run.state is None else run.state.step
+        run.open_log([*told, *trackers(config, out, step=step)])
         return _trained(run, store, open_runtime, loaded, split, data, stop)
 
 
@@ -209,16 +210,3 @@ def _version(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return "none"
-
-
-def from_run(path: Path) -> dict[str, Any]:
-    """What a run that starts from another one takes over unless told: how rollouts are rendered, and the data.
-
-    `path` is a run or a checkpoint in one; empty where it is neither.
-    """
-    for folder in (path, path.parent.parent):
-        if (folder / runs.CONFIG).is_file():
-            checkpoint.model_folder(path)
-            values = runs.config_of(folder).model_dump(by_alias=True, exclude_none=True)
-            return {name: values[name] for name in ("render", "data")}
-    raise PackageError(str(path), "", "neither a run nor a checkpoint of one", hint="--model takes any model")
