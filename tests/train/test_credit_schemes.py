@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -30,9 +31,9 @@ def only(name: str, one: Group, **settings: Any) -> Credit:
 
 def moving(*statuses: float, uses: dict[int, tuple[int, ...]] | None = None, cost: float = 0.0) -> Any:
     """Turns of one criterion that goes through these statuses."""
-    pairs = zip(statuses, statuses[1:], strict=False)
     return tuple(
-        TurnEvidence(before=(a,), after=(b,), uses=(uses or {}).get(n, ()), cost=cost) for n, (a, b) in enumerate(pairs)
+        TurnEvidence(before=(a,), after=(b,), uses=(uses or {}).get(n, ()), cost=cost)
+        for n, (a, b) in enumerate(pairwise(statuses))
     )
 
 

@@ -19,7 +19,7 @@ TOKENS = [[2, 4], [3]]
 
 
 def test_by_turn() -> None:
-    """B = 2. Rollout 0 has T = 2 turns of 2 and 4 tokens: 1 / (2 x 2 x 2) and 1 / (2 x 2 x 4). Rollout 1: 1 / (2 x 3)."""
+    """B = 2. Two turns of 2 and 4 tokens: 1 / (2 x 2 x 2) and 1 / (2 x 2 x 4). One turn of 3: 1 / (2 x 3)."""
     assert turn_weights(TOKENS) == [[1 / 8, 1 / 16], [1 / 6]]
 
 
