@@ -136,15 +136,14 @@ def _end(pid: int, grace_s: float) -> int:
             target(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
     for _ in range(200):  # orphans come to this process: it is their reaper
-        children = _children()
-        for child in children:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(child, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
+        try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        if not children:
+        except ChildProcessError:  # the kernel says that none is left, which is cheaper than to look for them
             break
+        for child in _children():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(child, signal.SIGKILL)
     return status
 
 
