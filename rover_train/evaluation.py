@@ -76,6 +76,8 @@ class Evaluation(Part):
     attempts: int = 1
     seed: int = 0
     temperature: float | None = None
+    turn_tokens: int | None = None
+    """Tokens after which a turn of a model was cut; absent for other policies."""
     rows: tuple[EvalRow, ...] = ()
 
     @property

@@ -90,11 +90,11 @@ def paired(ours: Sequence[bool], theirs: Sequence[bool], clusters: Sequence[str]
     """Wins, losses, ties, and the difference of the two rates, which is the mean of the differences."""
     terms = [float(a) - float(b) for a, b in zip(ours, theirs, strict=True)]
     wins, losses = sum(t > 0 for t in terms), sum(t < 0 for t in terms)
-    return Paired(wins, losses, len(terms) - wins - losses, _signed(terms, clusters))
+    return Paired(wins, losses, len(terms) - wins - losses, differences(terms, clusters))
 
 
-def _signed(terms: Sequence[float], clusters: Sequence[str]) -> Estimate:
-    """Differences lie in -1..1: the bound for agreement of a share does not fit them."""
+def differences(terms: Sequence[float], clusters: Sequence[str]) -> Estimate:
+    """The mean of paired differences, which lie in -1..1: the bound for agreement of a share does not fit them."""
     names = sorted(set(clusters))
     if not terms:
         return Estimate(None, None, None, 0, 0)
