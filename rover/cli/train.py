@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rover.cli.output import Json, Sandbox, note, print_json, say, table
+from rover.cli.output import Json, Sandbox, counted, note, print_json, say, table
 from rover.cli.stores import open_store
 from rover.cli.training import Stopping, need_extra
 from rover_store.errors import UsageError
@@ -105,13 +105,15 @@ def _plan(store: Store, config: Config, as_json: bool) -> None:
     if as_json:
         print_json(shown)
         return
-    rows: list[tuple[str, object]] = [(key, shown[key]) for key in ("revision", "method", "model", "config")]
+    rows: list[tuple[str, object]] = [(key, shown[key]) for key in ("revision", "method", "model")]
+    rows.append(("config", config.digest()[:16]))
     rows += [(f"packages for {part.replace('_', '-')}", count) for part, count in parts.items()]
     for part, found in (("train", planned.train), ("validation", planned.validation)):
         if found is not None:
-            counts = {what: n for what, n in found.counts.items() if what not in ("packages", "rows")}
-            told = ", ".join(f"{n} {what.replace('_', ' ')}" for what, n in counts.items())
-            rows.append((f"for {part.replace('_', '-')}", told))
+            left_out = {what: n for what, n in found.counts.items() if what not in ("packages", "rows", "demonstrations")}
+            told = [counted(found.counts["demonstrations"], "demonstration")]
+            told += [f"{n} {what.replace('_', ' ')}" for what, n in left_out.items()]
+            rows.append((f"for {part}", ", ".join(told)))
     print(table(rows, ("what", "value")))
     note("nothing was written")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
     from rover_train.train.watch import Watch
 
+#: between two lines of steps, where nobody watches
+_SECONDS = 5.0
+
 
 class Display:
     """Give it the rows of the log. A context manager, so that the terminal is whole again behind it."""
@@ -24,6 +28,7 @@ class Display:
         self._title = title
         self._watch = watch
         self._said = ""
+        self._next = 0.0
         self._live: Live | None = None
 
     def __enter__(self) -> Display:
@@ -45,11 +50,18 @@ class Display:
         """A row was written."""
         self._watch(row)
         if self._live is None:
-            from rover_train.train.watch import line
-
-            note(line(row, self._watch))
+            self._line(row)
         else:
             self._live.update(self._table(), refresh=True)
+
+    def _line(self, row: Mapping[str, Any]) -> None:
+        """A plain line; of steps that are quick only some."""
+        from rover_train.train.watch import line
+
+        now = time.monotonic()
+        if row["kind"] != "train" or self._watch.ended or now >= self._next:
+            note(line(row, self._watch))
+            self._next = now + _SECONDS
 
     def tell(self, text: str) -> None:
         """A line beside the figures."""

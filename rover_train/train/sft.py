@@ -147,9 +147,12 @@ class Sft:
         return scores, self._is_best(scores)
 
     def _is_best(self, scores: Mapping[str, float]) -> bool:
-        by_success = self.config.eval.select == "success" and "success" in scores
-        score = scores.get("success") if by_success else -scores["loss"] if "loss" in scores else None
-        if score is None:
+        if self.config.eval.select == "success" and "success" in scores:
+            # equal success: the higher mean score is the better checkpoint
+            score = scores["success"] + 1e-6 * scores.get("score", 0.0)
+        elif "loss" in scores:
+            score = -scores["loss"]
+        else:
             return False
         if self.best is not None and not score > self.best.score:
             self.stale += 1

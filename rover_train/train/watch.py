@@ -61,9 +61,14 @@ class Watch:
             self.scores = row
             success = row.get("success")
             if success is not None and (self.best is None or success > self.best[1]):
-                self.best = (self.step, float(success))
+                self.best = (int(row["step"]), float(success))
         elif row["kind"] == "warning":
             self.warning = f"step {row['step']}: {row.get('text', '')}"
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last row was that of the last step."""
+        return bool(self.total) and self.step >= self.total
 
     def left(self) -> float | None:
         """Seconds that the steps to come will take, as the last ones did; evaluation is not counted."""
