@@ -5,12 +5,16 @@
     config(**sections)     settings for runs of a few steps
     train(out, ...)        begin the run of a folder, or go on with it
 
-`python tests/tiny_rl.py FOLDER STEP` trains in a process that kills itself before a step: see test_rl_resume.
+`python tests/tiny_rl.py FOLDER` is the kill drill: a training that is killed three times, and one that is not. It
+prints one JSON line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +28,8 @@ from rover_store.store import Store
 from rover_train.config import Config, check
 
 TOOLS = ("read_table", "write_table")
+#: tokens of a turn that solves the task
+TURN = 24
 TEXT = """list_files read_table write_table path= where columns rows set orders.csv report.csv notes.md region orders
 total North South East West 1001 1002 1003 1 2 310.1 219.75 125.75 1200.0 Copy the regions of into done Wrote
 """ * 4
@@ -176,7 +182,46 @@ def runtime() -> LocalRuntime:
     return LocalRuntime()
 
 
-def train(out: Path, made: Store, settings: Config, model: Path) -> Any:
+def taught(folder: Path, made: Store, commit: str, raw: Path, steps: int = 150) -> Path:
+    """The model of a folder, taught until it solves the packages; saved as a folder of its own."""
+    import torch
+
+    from rover.harness.tools.specs import offered
+    from rover.policy.protocol import PolicyView
+    from rover.rollout.engine import Engine
+    from rover.rollout.env import load_env
+    from rover.rollout.records import RolloutRequest
+    from rover_train import models
+    from rover_train.rl.forward import chosen, log_probs, tensors
+    from rover_train.rl.packing import Piece
+    from rover_train.rows import WeightedRow
+    from rover_train.train import optim
+    from rover_train.train.settings import OptimSettings
+
+    torch.set_num_threads(1)
+    env = load_env(made, made.package("copy-shop", commit).tree)
+    boxes = runtime()
+    with Engine(boxes) as engine:
+        (result,) = engine.rollouts([RolloutRequest(env, solution(), 1)])
+    boxes.close()
+    loaded = models.load(str(raw))
+    renderer = loaded.renderer(config(commit).render, turn_tokens=TURN)
+    view = PolicyView(env.instruction, offered(env.harness.tools))
+    (row,) = renderer.demonstration(view, result.trajectory)
+    batch = tensors([Piece(WeightedRow(row, [float(m) for m in row.loss_mask]))])
+    optimiser = optim.build(loaded.model, OptimSettings(name="muon", lr=3e-3))
+    for step in range(steps):
+        optimiser.zero_grad()
+        (-chosen(log_probs(loaded.model, batch, 1.0), batch).mean()).backward()
+        optimiser.step(step, steps)
+    models.save_servable(loaded, folder)
+    return folder
+
+
+def train(
+    out: Path, made: Store, settings: Config, model: Path, *, disk: Any = None,
+    told: Sequence[Callable[[Mapping[str, Any]], object]] = (),
+) -> Any:  # fmt: skip
     """Begin the run of a folder, or go on with it, to its end; the state at the end."""
     from rover_train import models
     from rover_train.rl import loop
@@ -184,13 +229,44 @@ def train(out: Path, made: Store, settings: Config, model: Path) -> Any:
 
     parts = split(settings.revision)
     if (out / "config.toml").exists():
-        run = runs.resume(out, expect=settings)
+        run = runs.resume(out, expect=settings, disk=disk)
     else:
-        run = runs.begin(out, settings, split=parts.model_dump(mode="json"), facts={"versions": {}})
+        run = runs.begin(out, settings, split=parts.model_dump(mode="json"), facts={"versions": {}}, disk=disk)
     boxes = runtime()
     try:
         with run:
-            run.open_log()
-            return loop.train(run, made, boxes, models.load(str(model)), parts)
+            run.open_log(told)
+            return loop.train(run, made, boxes, models.load(str(model), lora=settings.model.lora), parts)
     finally:
         boxes.close()
+
+
+# --- the drill -----------------------------------------------------------------------------------------------
+def drill(folder: Path) -> None:
+    """Equal stores, one unbroken run, one that is killed in a step, behind an update, and while it saves."""
+    import small_training as drills
+
+    made, commit = store(folder / "a")
+    good = taught(folder / "model", made, commit, model_folder(folder / "raw"), steps=60)
+    shutil.copytree(folder / "a", folder / "b")
+    settings = config(commit, rl={"steps": 3, "max_turn_tokens": TURN, "keep": "all"}, checkpoint={"every": 2})
+    assert drills.forked(lambda: train(folder / "whole", made, settings, good))
+
+    def broken(**how: Any) -> bool:
+        return drills.forked(lambda: train(folder / "broken", Store.open(folder / "b"), settings, good, **how))
+
+    def at(kind: str, step: int) -> Callable[[Mapping[str, Any]], object]:
+        return lambda row: drills.killed() if (row["kind"], row["step"]) == (kind, step) else None
+
+    ended = [
+        broken(told=[at("train", 1)]),
+        broken(disk=drills.Counting(14, drills.killed)),
+        broken(told=[at("train", 3)]),
+        broken(),
+    ]
+    whole, again = (drills.left(folder / name) for name in ("whole", "broken"))
+    print(json.dumps({"ended": ended, "same": whole == again, "log": len(whole["log"]), "steps": whole["steps"]}))
+
+
+if __name__ == "__main__":
+    drill(Path(sys.argv[1]))
