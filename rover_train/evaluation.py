@@ -116,7 +116,7 @@ def load(file: Path) -> Evaluation:
         return Evaluation.model_validate(values)
     except OSError as error:
         raise PackageError(str(file), "", f"cannot be read: {error.strerror}") from None
-    except (ValueError, AttributeError, ValidationError):
+    except (ValueError, TypeError, AttributeError, RecursionError, ValidationError):
         raise PackageError(str(file), "", "is no evaluation that `rover eval --out` wrote") from None
 
 
