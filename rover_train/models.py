@@ -72,8 +72,19 @@ def load(
             model = _adapted(model, lora, name)
     model.to(_device(device))
     model.eval()
-    form = "plain" if tokenizer.chat_template == chat_template("plain") else "json"
-    return Loaded(model, tokenizer, name, form)
+    return Loaded(model, tokenizer, name, _form(tokenizer))
+
+
+def renderer_of(spec: str, settings: RenderSettings) -> Renderer:
+    """How rollouts become tokens for the model of a spec: its tokenizer is loaded, its weights are not."""
+    name, folder, gguf = locate(spec)
+    with _quiet():
+        tokenizer = _tokenizer(spec, folder, gguf)
+    return Loaded(None, tokenizer, name, _form(tokenizer)).renderer(settings)
+
+
+def _form(tokenizer: Any) -> str:
+    return "plain" if tokenizer.chat_template == chat_template("plain") else "json"
 
 
 def locate(spec: str) -> tuple[str, Path, str]:
