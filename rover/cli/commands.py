@@ -38,9 +38,11 @@ COMMANDS: dict[str, Entry] = {
     "evolve": Entry("evolve", "Run, diagnose, repair, re-admit, and again.", "Run and repair"),
     "promote": Entry("promote", "Take or drop what waits on a branch for review.", "Run and repair"),
     # train
+    "world": Entry("world", "Make a small world to train in: workspaces and a model.", "Train"),
     "split": Entry("split", "Split packages by workspace: train, validation, held-out.", "Train"),
     "collect": Entry("collect", "Gather demonstrations by a policy; keep what passes.", "Train"),
     "train": Entry("train", "Train a model on a pinned revision: sft or RL.", "Train"),
+    "eval": Entry("evaluate", "Measure a model or a policy on packages of a revision.", "Train"),
     "dataset": Entry("dataset", "Write demonstrations as a Hugging Face dataset.", "Train"),
     # history
     "show": Entry("show", "Show a commit, package, component, file, rollout or case.", "History"),

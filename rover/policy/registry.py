@@ -44,7 +44,7 @@ def get_policy(
 ) -> Policy:
     """The policy of a spec; UsageError where it makes no sense.
 
-        solver[:demonstrator|:alternative][+SLIP]   needs `family`
+        solver[:demonstrator|:alternative|:hasty][+SLIP]   needs `family`
         scripted:FILE[+SLIP]
         null:NAME, null:tamper:NAME
         replay:ROLLOUT                              needs `recorded`
@@ -92,7 +92,12 @@ def _solver(rest: str, spec: str, family: Solvers | None) -> Policy:
         return SolverPolicy(family.name, "demonstrator", family.demonstrator(), slip, version=family.version)
     if role == "alternative":
         return SolverPolicy(family.name, "alternative", family.alternative(), slip, version=family.version)
-    raise UsageError(f"{spec}: a solver is a demonstrator or an alternative")
+    if role == "hasty":
+        plan = getattr(family, "hasty", lambda: None)()
+        if plan is None:
+            raise UsageError(f"{spec}: the family {family.name} has no hasty solver")
+        return SolverPolicy(family.name, "hasty", plan, slip, version=family.version)
+    raise UsageError(f"{spec}: a solver is a demonstrator, an alternative, or hasty")
 
 
 def _slip(text: str) -> tuple[str, Slip | None]:

@@ -8,7 +8,8 @@ from rover.policy.plan import PlanSession
 from rover.policy.protocol import Plan, PolicyView, Session
 from rover.policy.slip import Slip
 
-Role = Literal["demonstrator", "alternative"]
+#: hasty: with habits that often do no harm, where the family has such a plan
+Role = Literal["demonstrator", "alternative", "hasty"]
 
 
 class SolverPolicy:

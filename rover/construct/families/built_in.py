@@ -6,6 +6,7 @@ Each module is imported when it is used: a run of a solver needs no builder, and
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import random
 from typing import TYPE_CHECKING, Any, cast
 
@@ -34,6 +35,12 @@ class BuiltIn:
 
     def alternative(self) -> Plan:
         return cast(Plan, self._module("alternative").plan)
+
+    def hasty(self) -> Plan | None:
+        """The demonstrator with habits that often do no harm; None where the family has none such."""
+        if importlib.util.find_spec(f"rover.construct.families.{self._package}.hasty") is None:
+            return None
+        return cast(Plan, self._module("hasty").plan)
 
     def request(self, contract: Contract, present: str) -> str | None:
         """The request of a contract, worded as near to `present` as can be; None where the contract is no such task."""
