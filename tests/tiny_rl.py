@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import packages
+
 from rover.policy.scripted import ScriptedPolicy
 from rover.rollout.env import below, tree_of
 from rover.sandbox.local import LocalRuntime
@@ -144,7 +145,8 @@ def model_folder(folder: Path, width: int = 32) -> Path:
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=340, special_tokens=special, initial_alphabet=alphabet, show_progress=False)
+    options = {"special_tokens": special, "initial_alphabet": alphabet, "show_progress": False}
+    trainer = trainers.BpeTrainer(vocab_size=340, **options)
     bpe.train_from_iterator([TEXT], trainer)
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=bpe, eos_token="<|end|>", pad_token="<|end|>")
     tokenizer.add_special_tokens({"additional_special_tokens": special})

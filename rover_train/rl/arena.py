@@ -5,7 +5,7 @@ Training and evaluation share it. What the infrastructure spoils is told apart: 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,10 @@ from rover.rollout.progress import Graded, TreeGrader
 from rover.rollout.records import RolloutRequest, rollout_id
 from rover.rollout.together import Done, Together
 from rover.sandbox.rendezvous import Handler
-from rover_store.errors import PackageError
+from rover_store.errors import NotFound, PackageError
 from rover_store.evidence import Recorded
 from rover_store.records import Trajectory, Verdict
+from rover_store.trees import TreeItem
 from rover_train.rl.timing import Timing
 from rover_train.sample.policy import KIND, Actor
 
@@ -80,7 +81,7 @@ class Arena:
         self._together = Together(
             runtime, width=width, acting=self._acting, clock=lambda: 0.0, timed=self._timed
         )
-        self._grader = TreeGrader(runtime, store.evidence, workers)
+        self._grader = TreeGrader(runtime, Forgetful(), workers)
         self._entries = {entry.name: entry.tree for entry in store.packages(commit)}
         self._envs: dict[str, Env] = {}
 
@@ -146,6 +147,25 @@ class Arena:
 
     def _timed(self, kind: str, handler: Handler) -> Handler:
         return self.timing.timed("generate" if kind == KIND else kind, handler)
+
+
+class Forgetful:
+    """Evidence that holds nothing: verdicts of training are kept with their rollouts, or not at all."""
+
+    def get_rollout(self, rollout_id: str) -> Trajectory | None:
+        return None
+
+    def get_verdict(self, rollout_id: str, verifier_tree: str) -> Verdict | None:
+        return None
+
+    def put(self, rollouts: Iterable[Recorded] = (), verdicts: Iterable[Verdict] = ()) -> None:
+        return None
+
+    def tree(self, tree_id: str) -> Mapping[str, TreeItem]:
+        raise NotFound("tree", tree_id)
+
+    def read(self, blob_id: str) -> bytes:
+        raise NotFound("blob", blob_id)
 
 
 def _recorded(entry: Entry) -> Recorded:

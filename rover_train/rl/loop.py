@@ -75,7 +75,7 @@ class Loop:
         self.judge = self._judge()
         rng.seed_all(config.seed, config.threads)
         placed = place(loaded.model, config.model)
-        reference = Reference(loaded.model) if config.loss.kl else None
+        reference = Reference(self._beginning()) if config.loss.kl else None
         self.optimiser = optim.build(loaded.model, config.optim)
         updater = Updater(loaded.model, self.optimiser, config.loss, config.rl, seed=config.seed, placed=placed)
         self.credits = Credits(config)
@@ -99,7 +99,6 @@ class Loop:
             state = self._after(step)
         if self.saved != step:
             state = self._save(step)
-        self.run.close(state)
         return state
 
     def _after(self, done: int) -> State:
@@ -205,6 +204,13 @@ class Loop:
 
     def _write_model(self, folder: Path) -> None:
         models.save_servable(self.loaded, folder)
+
+    def _beginning(self) -> Any:
+        """The model that training started from: what was loaded, or below its adapters, or what is loaded again."""
+        loaded, settings = self.loaded, self.config.model
+        if self.run.state is None or settings.lora is not None:
+            return loaded.model
+        return models.load(settings.spec, dtype=settings.dtype, seed=self.config.seed).model
 
     # --- who plays ---------------------------------------------------------------------------------------
     def _player(self) -> Player:

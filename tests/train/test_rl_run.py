@@ -22,7 +22,7 @@ from rover_store.records import Call
 from rover_store.store import Store
 from rover_train import models
 from rover_train.evaluate import evaluate_model, evaluate_policy
-from rover_train.evaluation import Evaluation, EvalRow
+from rover_train.evaluation import EvalRow, Evaluation
 from rover_train.rl.arena import Arena
 from rover_train.rl.groups import collect
 from rover_train.rl.players import OwnPlayer
@@ -201,7 +201,7 @@ def _complete(arena: Arena, policy: Server, names: list[str], step: int) -> list
 
 def test_a_dead_server_ends_the_run_with_its_last_words(arena: Arena):
     policy = Server(dies=4)
-    with pytest.raises(ProviderError, match="no group of step 0 could be filled; .*closed the connection"):
+    with pytest.raises(ProviderError, match=r"no group of step 0 could be filled; .*closed the connection"):
         collect(arena, policy, policy, ["copy-shop"], group=2, retries=1, seed=1, step=0)
 
 

@@ -1,0 +1,188 @@
+"""What `rover eval` does: who is examined, on which packages, and the record of it.
+
+A run is examined at its best checkpoint, rendered as it was trained, on the held-out part of its own split unless
+told otherwise. A policy of any other kind takes the same packages and seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rover_store.errors import UsageError
+from rover_store.ids import digest
+from rover_train import config as configs
+from rover_train import split as splits
+from rover_train.config import Config
+from rover_train.evaluate import Told, evaluate_model, evaluate_policy, wanted
+from rover_train.evaluation import Evaluation, EvalRow
+
+if TYPE_CHECKING:
+    from rover.sandbox.protocol import Runtime
+    from rover_store.store import Store
+
+#: where a run keeps its evaluations
+FOLDER = "evaluations"
+#: tokens of a turn of a model that no run of ours made
+TURN_TOKENS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Empty means: not said. One of `model` and `policy` is needed."""
+
+    model: str = ""
+    policy: str = ""
+    revision: str = ""
+    split: str = ""
+    part: str = ""
+    pattern: str = ""
+    attempts: int = 1
+    temperature: float = 0.0
+    seed: int = 1
+    limit: int = 0
+    options: dict[str, Any] = field(default_factory=dict)
+    sets: tuple[str, ...] = ()
+
+
+class Chosen(NamedTuple):
+    """The packages, and what says how they were chosen."""
+
+    commit: str
+    names: list[str]
+    part: str
+    split: str
+
+
+def examine(
+    store: Store,
+    open_runtime: Callable[[], Runtime],
+    question: Question,
+    *,
+    workers: int = 2,
+    told: Told = lambda row, done, total: None,
+) -> Evaluation:
+    """The evaluation. UsageError, NotFound or CheckpointError before anything runs where it makes no sense."""
+    if bool(question.model) == bool(question.policy):
+        raise UsageError("say who is evaluated: --model or --policy, one of them")
+    run = run_of(question.model)
+    chosen = choose(store, question, run)
+    if question.model:
+        return _of_model(store, open_runtime, question, chosen, run, told)
+    runtime = open_runtime()
+    try:
+        rows = evaluate_policy(
+            store, runtime, chosen.commit, chosen.names, question.policy, attempts=question.attempts,
+            seed=question.seed, workers=workers, options=question.options, told=told,
+        )  # fmt: skip
+    finally:
+        runtime.close()
+    return _record(question, chosen, rows, policy=question.policy, of=question.policy, temperature=None)
+
+
+def choose(store: Store, question: Question, run: Path | None = None) -> Chosen:
+    """Which packages: a part of a split, or a glob."""
+    source = question.split or (str(run) if run is not None and not question.pattern else "")
+    if question.pattern and (question.split or question.part):
+        raise UsageError("a glob and a part of a split both say which packages; give one of them")
+    if not source:
+        if question.part:
+            raise UsageError(f"--part {question.part} is of a split, and none is given", hint="--split RUN-or-file")
+        if not question.revision:
+            raise UsageError("--revision is missing: the commit, tag or branch to evaluate on")
+        commit = store.resolve(question.revision)
+        names = [entry.name for entry in store.packages(commit, question.pattern or "*")]
+        return Chosen(commit, wanted(store, commit, names[: question.limit or None]), "", "")
+    path = Path(source)
+    found = splits.load(path / "split.json" if path.is_dir() else path)
+    commit = store.resolve(question.revision) if question.revision else found.revision
+    if commit != found.revision:
+        raise UsageError(
+            f"{source}: the split is of revision {found.revision[:12]}, not {commit[:12]}",
+            hint=f"rover split --rev {commit[:12]} makes one",
+        )
+    store.resolve(commit)
+    part = (question.part or "held_out").replace("-", "_")
+    if part not in splits.PARTS:
+        raise UsageError(f"--part {question.part}: there are {', '.join(splits.PARTS)}")
+    names = list(found.part(part).packages)[: question.limit or None]
+    if not names:
+        raise UsageError(f"{source}: the part {part} of the split is empty")
+    return Chosen(commit, wanted(store, commit, names), part, digest(found.model_dump(mode="json")))
+
+
+def run_of(model: str) -> Path | None:
+    """The run that a model is, or is a checkpoint of."""
+    path = Path(model)
+    for folder in (path, *path.absolute().parents[:2]):
+        if model and (folder / "config.toml").is_file() and (folder / "checkpoints").is_dir():
+            return folder
+    return None
+
+
+def keep(found: Evaluation, run: Path) -> Path:
+    """Write an evaluation into its run's folder, under a name that says what it is of."""
+    kind = found.part or "packages"
+    name = f"{kind.replace('_', '-')}-step{found.step}-T{found.temperature:g}-k{found.attempts}-s{found.seed}.json"
+    place = run / FOLDER / name
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(found.dump(), encoding="utf-8")
+    return place
+
+
+# --- a model -------------------------------------------------------------------------------------------------
+def _of_model(
+    store: Store, open_runtime: Callable[[], Runtime], question: Question, chosen: Chosen, run: Path | None, told: Told
+) -> Evaluation:
+    config = _config(question, run)
+    from rover_train import models
+    from rover_train.rl.arena import Arena
+    from rover_train.rl.players import OwnPlayer
+    from rover_train.train import rng
+
+    rng.seed_all(config.seed, config.threads)
+    _, folder, _ = models.locate(question.model)
+    loaded = models.load(question.model, dtype=config.model.dtype)
+    turn = config.rl.max_turn_tokens
+    renderer = loaded.renderer(config.render, turn_tokens=turn)
+    player = OwnPlayer(loaded, renderer, temperature=question.temperature, max_turn_tokens=turn)
+    runtime = open_runtime()
+    try:
+        with Arena(store, runtime, chosen.commit, width=config.rl.width) as arena:
+            policy, actor = player.ready(0)
+            rows = evaluate_model(
+                arena, chosen.names, policy, actor, attempts=question.attempts, seed=question.seed,
+                width=config.rl.width, told=told,
+            )  # fmt: skip
+    finally:
+        runtime.close()
+    found = _record(
+        question, chosen, rows, policy=policy.id, of=loaded.name, temperature=question.temperature, turn_tokens=turn
+    )
+    if run is None:
+        return found
+    from rover_train.train.checkpoint import check
+
+    state = check(folder, files=False)
+    return found.model_copy(update={"step": state.step, "method": state.method})
+
+
+def _config(question: Question, run: Path | None) -> Config:
+    """How the model is rendered: as its run says, with settings on top."""
+    if run is None:
+        base: dict[str, Any] = {"rl": {"max_turn_tokens": TURN_TOKENS}}
+    else:
+        base = configs.read_toml(run / "config.toml")
+    return configs.made(base, question.sets, {})
+
+
+def _record(
+    question: Question, chosen: Chosen, rows: tuple[EvalRow, ...], *, policy: str, of: str,
+    temperature: float | None, turn_tokens: int | None = None,
+) -> Evaluation:  # fmt: skip
+    return Evaluation(
+        revision=chosen.commit, policy=policy, of=of, part=chosen.part, split=chosen.split,
+        attempts=question.attempts, seed=question.seed, temperature=temperature, turn_tokens=turn_tokens, rows=rows,
+    )  # fmt: skip
