@@ -44,6 +44,8 @@ COMMANDS: dict[str, Entry] = {
     "train": Entry("train", "Train a model on a pinned revision: sft or RL.", "Train"),
     "eval": Entry("evaluate", "Measure a model or a policy on packages of a revision.", "Train"),
     "dataset": Entry("dataset", "Write demonstrations as a Hugging Face dataset.", "Train"),
+    "compare": Entry("compare", "Compare runs pair by pair, with intervals.", "Train"),
+    "report": Entry("report", "Write a run's page: curves, credit turn by turn.", "Train"),
     # history
     "show": Entry("show", "Show a commit, package, component, file, rollout or case.", "History"),
     "log": Entry("log", "Show the history of the store, a package, component or file.", "History"),
