@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rover.ops import demonstrations as folder
+from rover.ops.lockstep import Lockstep
 from rover.ops.run import Ran, RunRequest, run
 from rover_store.errors import UsageError
 from rover_store.records import Demonstration, Pilot, PilotCount
@@ -93,7 +94,9 @@ def collect(
         hint = "`rover list` shows all names"
         raise UsageError(f"no package of {request.rev} matches {request.pattern!r}", hint=hint)
     request = replace(request, rev=asked)
-    report = run(store, runtime, request, workers=workers, told=told)
+    with Lockstep(store, runtime) as ahead:
+        report = run(store, runtime, request, workers=workers, told=told, ahead=ahead)
+    reused = sum(row.reused and row.rollout not in ahead.fresh for row in report.rows)
     ran = {entry.name: entry for entry in store.packages(asked, request.pattern)}
     rows: list[Collected] = []
     with store.write(command=command) as tx:
@@ -103,7 +106,7 @@ def collect(
             rows.append(_of_package(store, tx, list(some), ran[name], held.get(name), request.seed, keep))
         kept = sum(len(row.kept) for row in rows)
         commit = tx.commit(_message(rows, kept), trailers={"Rover-Policy": rows[0].policy})
-    return CollectReport("" if commit == before else commit, tuple(rows), report.reused)
+    return CollectReport("" if commit == before else commit, tuple(rows), reused)
 
 
 def _message(rows: Sequence[Collected], kept: int) -> str:

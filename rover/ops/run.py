@@ -80,8 +80,11 @@ def run(
     *,
     workers: int = 1,
     told: Callable[[Ran, int, int], None] = lambda row, done, total: None,
+    ahead: Callable[[Sequence[RolloutRequest]], None] = lambda requests: None,
 ) -> RunReport:
     """Run and grade. `told` gets each row as it is done, with how many are done and how many there are.
+
+    `ahead` is given the requests of a few packages before they are run: what it puts into the evidence is taken.
 
     UsageError where the glob matches nothing or the policy makes no sense for a package; ProviderError or
     SandboxError where nothing but infrastructure errors comes back. What was finished is kept in any case.
@@ -95,19 +98,16 @@ def run(
     total = len(entries) * request.attempts
     with Engine(runtime, store.evidence, workers) as engine:
         for some in _chunks(list(zip(entries, policies, strict=True))):
-            rows += _run_some(store, engine, some, request, lambda row, done: told(row, done, total), len(rows))
+            asked = _requests(store, some, request)
+            ahead(asked)
+            rows += _run_some(engine, asked, request.attempts, lambda row, done: told(row, done, total), len(rows))
     return RunReport(tuple(rows))
 
 
-def _run_some(
-    store: Store,
-    engine: Engine,
-    some: Sequence[tuple[PackageEntry, Policy]],
-    request: RunRequest,
-    told: Callable[[Ran, int], None],
-    before: int,
-) -> list[Ran]:
-    """Run the attempts of a few packages."""
+def _requests(
+    store: Store, some: Sequence[tuple[PackageEntry, Policy]], request: RunRequest
+) -> list[RolloutRequest]:
+    """All attempts of a few packages."""
     requests: list[RolloutRequest] = []
     for entry, policy in some:
         try:
@@ -116,7 +116,14 @@ def _run_some(
             raise PackageError(f"{entry.name}/{error.file}", error.field, error.reason) from None
         seeds = [seed_for(f"run:{request.seed}", policy.id, n) for n in range(request.attempts)]
         requests += [RolloutRequest(env, policy, seed) for seed in seeds]
-    attempts = [n % request.attempts for n in range(len(requests))]
+    return requests
+
+
+def _run_some(
+    engine: Engine, requests: Sequence[RolloutRequest], each: int, told: Callable[[Ran, int], None], before: int
+) -> list[Ran]:
+    """Run the attempts of a few packages, `each` of every one."""
+    attempts = [n % each for n in range(len(requests))]
     which = {r.key(engine.runtime_id): n for n, r in reversed(list(enumerate(requests)))}
     failures: list[str] = []
     heard: set[int] = set()

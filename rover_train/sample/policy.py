@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from rover.policy.protocol import Action, PolicyView, Session
-from rover.sandbox.rendezvous import current
+from rover.sandbox.rendezvous import Handler, current
 from rover_store.records import Call
 from rover_train.render import Dialogue, Renderer
 from rover_train.rows import Row
@@ -59,6 +59,11 @@ class ModelPolicy:
     def __init__(self, actor: Actor, policy_id: str) -> None:
         self.id = policy_id
         self._actor = actor
+
+    @property
+    def acting(self) -> Handler:
+        """What serves the turns of lanes that this policy plays in."""
+        return self._actor.acting
 
     def start(self, view: PolicyView, seed: int) -> Session:
         return ModelSession(self._actor, self._actor.renderer.dialogue(view), seed)
