@@ -58,7 +58,7 @@ class Sampler:
         #: tokens sampled, and tokens of prompts and observations read, over all rollouts so far
         self.sampled = self.read = 0
         self._rows: list[_Lane] = []
-        self._known: dict[int, _Lane] = {}
+        self._known: dict[ModelSession, _Lane] = {}
         self._lock = threading.Lock()
 
     def acting(self, pending: list[tuple[int, Any]]) -> dict[int, Any]:
@@ -92,14 +92,14 @@ class Sampler:
         for gone in [lane for lane in self._rows if lane.session.closed]:
             self._place(gone, len(self._rows) - 1)
             self._rows.pop()
-            del self._known[id(gone.session)]
+            del self._known[gone.session]
         if not self._rows:
             self.forward.refresh()
         lanes = []
         for _, (session, _) in pending:
-            lane = self._known.get(id(session))
+            lane = self._known.get(session)
             if lane is None:
-                lane = self._known[id(session)] = _Lane(session, len(self._rows))
+                lane = self._known[session] = _Lane(session, len(self._rows))
                 self._rows.append(lane)
             lanes.append(lane)
         self.forward.cache.reserve(len(self._rows), 1)

@@ -1,0 +1,178 @@
+"""The client of a completions server, against a server of its own with a real model behind it."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import small_lanes as lanes  # noqa: E402
+from completions_server import CompletionsServer  # noqa: E402
+
+from rover.policy.protocol import Action, PolicyFailure, PolicyView  # noqa: E402
+from rover_store.errors import ProviderError, UsageError  # noqa: E402
+from rover_store.records import Call  # noqa: E402
+from rover_train.sample.policy import ModelPolicy  # noqa: E402
+from rover_train.sample.vllm import VllmSampler  # noqa: E402
+from rover_train.sample.wire import Wire  # noqa: E402
+
+ASKS = ["one", "two", "a longer request", "four"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return lanes.model()
+
+
+@pytest.fixture
+def server(model):
+    with CompletionsServer(model, "base") as running:
+        yield running
+
+
+@pytest.fixture
+def sampler():
+    made = []
+
+    def make(server, window=400, **settings):
+        wire = Wire(server.url + "/v1", retries=3, backoff_s=0.01)
+        made.append(VllmSampler("", "base", lanes.renderer(window), wire=wire, **{"max_turn_tokens": 10, **settings}))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def test_rollouts_hold_the_server_s_tokens_and_log_probabilities(model, server, sampler):
+    actor = sampler(server, temperature=1.0)
+    actor.check()
+    sessions = lanes.play(actor, ASKS, turns=3)
+    assert [session.error for session in sessions] == [None] * 4
+    assert lanes.worst_difference(model, sessions) < 1e-5
+    prompts = {tuple(ask["prompt"]) for ask in server.requests}
+    assert all(tuple(row.ids[: row.loss_mask.index(1)]) in prompts for s in sessions for row in s.rows())
+    assert server.most > 1  # lanes are asked for at the same time
+    assert actor.sampled == sum(len(lanes.written(session)) for session in sessions)
+
+
+def test_greedy_turns_are_those_of_the_sampler_in_this_process(model, server, sampler):
+    from rover_train.sample.sampler import Sampler
+
+    there = lanes.play(sampler(server, temperature=0.0), ASKS, turns=3)
+    here = lanes.play(Sampler(model, lanes.renderer(), temperature=0.0, max_turn_tokens=10), ASKS, turns=3)
+    assert [lanes.written(s) for s in there] == [lanes.written(s) for s in here]
+
+
+def test_a_lane_s_tokens_follow_from_its_seed(server, sampler):
+    runs = [lanes.play(sampler(server), ASKS[:2], turns=2, seeds=[3, 4]) for _ in range(2)]
+    assert [s.rows() for s in runs[0]] == [s.rows() for s in runs[1]]
+    other = lanes.play(sampler(server, seed=9), ASKS[:1], turns=1, seeds=[3])
+    assert lanes.written(other[0]) != lanes.written(runs[0][0])
+
+
+@pytest.mark.parametrize("fault", ["503", "close", "half"])
+def test_what_passes_is_tried_again(server, fault, sampler):
+    calm = lanes.play(sampler(server), ["go"], turns=2)
+    server.faults += [fault] * 3
+    (session,) = lanes.play(sampler(server), ["go"], turns=2)
+    assert session.error is None
+    assert session.rows() == calm[0].rows()
+
+
+@pytest.mark.parametrize("fault", ["503", "close", "half"])
+def test_what_does_not_pass_is_the_server_s_failure(server, fault, sampler):
+    server.faults += [fault] * 4
+    (session,) = lanes.play(sampler(server), ["go"], turns=2)
+    assert isinstance(session.error, ProviderError)
+    assert session.error.message.startswith(server.url)
+    assert session.rows() == ()
+
+
+def test_an_answer_without_tokens_is_the_server_s_failure(server, sampler):
+    server.faults.append("nonsense")
+    (session,) = lanes.play(sampler(server), ["go"], turns=1)
+    assert isinstance(session.error, ProviderError)
+    assert "sampled tokens" in session.error.message
+
+
+def test_a_server_that_dies_between_turns_is_an_infra_error_and_may_come_back(server, sampler):
+    actor = sampler(server)
+    session = ModelPolicy(actor, "test").start(PolicyView("go", ()), 1)
+    assert isinstance(actor.acting([(0, (session, ()))])[0], Action)
+    server.stop()
+    seen = (Call(id="1", tool="read_file", output="seen"),)
+    assert isinstance(actor.acting([(0, (session, seen))])[0], ProviderError)
+    server.start()
+    (again,) = lanes.play(actor, ["go"], turns=2, seeds=[1])
+    assert again.error is None
+
+
+def test_unknown_models_and_bad_addresses_are_refused(server):
+    actor = VllmSampler(server.url, "other", lanes.renderer())
+    with pytest.raises(UsageError, match="serves no model 'other'"):
+        actor.check()
+    actor.close()
+    for address in ("localhost:8000", "http://", "http://host:0", "http://host:port", "ftp://host"):
+        with pytest.raises(UsageError, match="not an address"):
+            Wire(address)
+
+
+def test_a_server_that_is_not_there(server, sampler):
+    server.stop()
+    with pytest.raises(ProviderError, match="ConnectionRefused"):
+        sampler(server).check()
+
+
+def test_contexts_end_at_the_window_or_at_the_server_s_own(server, sampler):
+    (ours,) = lanes.play(sampler(server, window=80), ["go"], turns=40)
+    assert isinstance(ours.error, PolicyFailure)
+    assert str(ours.error) == "the context window of 80 tokens is used up"
+    server.context = 60
+    (theirs,) = lanes.play(sampler(server), ["go"], turns=40)
+    assert isinstance(theirs.error, PolicyFailure)
+    assert "no longer fits the server's context" in str(theirs.error)
+
+
+def test_adapters_go_up_under_new_names_and_survive_a_restart(tmp_path, sampler):
+    peft = pytest.importorskip("peft")
+    warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)  # peft's own call
+    settings = peft.LoraConfig(r=2, lora_alpha=4, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
+    trained = peft.get_peft_model(lanes.model(), settings).eval()
+    for step in (1, 2):
+        with torch.no_grad():
+            for name, weight in trained.named_parameters():
+                if "lora_B" in name:
+                    weight.normal_(0.0, 0.3 * step)
+        trained.save_pretrained(str(tmp_path / f"step-{step}"))
+    served = peft.get_peft_model(lanes.model(), settings).eval()
+    with CompletionsServer(served, "base") as server:
+        actor = sampler(server)
+        base = lanes.play(actor, ASKS[:2], turns=2)
+        names = [actor.load_adapter(tmp_path / f"step-{step}") for step in (1, 2, 2)]
+        assert len(set(names)) == 3
+        assert list(server.adapters) == names[2:]  # the others are unloaded
+        sessions = lanes.play(actor, ASKS[:2], turns=2)
+        assert lanes.worst_difference(trained, sessions) < 1e-5
+        assert lanes.worst_difference(lanes.model(), base) < 1e-5
+        server.stop()
+        server.start()
+        after = lanes.play(actor, ASKS[:2], turns=2)
+        assert [s.rows() for s in after] == [s.rows() for s in sessions]
+        assert server.adapters.keys().isdisjoint(names)
+
+
+def test_a_server_without_adapters_says_so(server, sampler, tmp_path):
+    server.takes_adapters = False
+    with pytest.raises(ProviderError, match="the adapter was not loaded: HTTP 404"):
+        sampler(server).load_adapter(tmp_path)
