@@ -329,3 +329,31 @@ def test_a_harness_names_tools_that_exist():
     with pytest.raises(PackageError, match=r"harness/harness\.json: tools\.1: no tool is called 'fly'"):
         offered(("shell", "fly"))
     assert set(TOOLS) >= {"list_files", "read_table", "edit_workbook"}
+
+
+# --- rows at the end ---------------------------------------------------------------------------------------
+def test_append_rows_makes_the_file_and_goes_on(here):
+    asked = {"path": "out/new.csv", "columns": ["id", "qty"]}
+    assert ok("append_rows", **asked, rows=[["a", 1]]) == {"appended": 1}
+    turned = {"path": "out/new.csv", "columns": ["qty", "id"]}
+    assert ok("append_rows", **turned, rows=[[2, "b,c"], [None, "d"]]) == {"appended": 2}
+    assert (here / "out/new.csv").read_text() == 'id,qty\na,1\n"b,c",2\nd,\n'
+
+
+def test_append_rows_leaves_what_is_there(here):
+    (here / "a.csv").write_bytes(b'\xef\xbb\xbfid;"n"\r\n 7 ;"x"')
+    answer = use("append_rows", path="a.csv", columns=["id", "n"], rows=[["8", "y;z"]])
+    assert answer["reads"] == answer["writes"] == ["a.csv"]
+    assert (here / "a.csv").read_bytes() == b'\xef\xbb\xbfid;"n"\r\n 7 ;"x"\r\n8;"y;z"\r\n'
+    (here / "t.tsv").write_text("a\tb\n")
+    assert ok("append_rows", path="t.tsv", columns=["a", "b"], rows=[]) == {"appended": 0}
+    assert (here / "t.tsv").read_text() == "a\tb\n"
+
+
+def test_append_rows_refuses_other_columns_and_kinds(here):
+    (here / "a.csv").write_text("id,n\n1,2\n")
+    other = refused("append_rows", path="a.csv", columns=["id", "m"], rows=[[1, 2]])
+    assert "its columns are id, n, not id, m" in other
+    assert "1 values for 2 columns" in refused("append_rows", path="a.csv", columns=["id", "n"], rows=[[1]])
+    assert "csv and tsv" in refused("append_rows", path="a.xlsx", columns=["id"], rows=[[1]])
+    assert (here / "a.csv").read_text() == "id,n\n1,2\n"
