@@ -110,9 +110,9 @@ def _plan(store: Store, config: Config, as_json: bool) -> None:
     rows += [(f"packages for {part.replace('_', '-')}", count) for part, count in parts.items()]
     for part, found in (("train", planned.train), ("validation", planned.validation)):
         if found is not None:
-            left_out = {what: n for what, n in found.counts.items() if what not in ("packages", "rows", "demonstrations")}
             told = [counted(found.counts["demonstrations"], "demonstration")]
-            told += [f"{n} {what.replace('_', ' ')}" for what, n in left_out.items()]
+            left_out = [what for what in found.counts if what not in ("packages", "rows", "demonstrations")]
+            told += [f"{found.counts[what]} {what.replace('_', ' ')}" for what in left_out]
             rows.append((f"for {part}", ", ".join(told)))
     print(table(rows, ("what", "value")))
     note("nothing was written")
