@@ -1,48 +1,66 @@
 """Statuses of criteria on the workspace after every turn, and the verdict: what credit is computed from.
 
-Equal evidence under equal checks is judged once in the life of a grader: most turns only read, and rollouts of one
-task meet in the same states.
+All trees of all rollouts of a package are graded in one call. Equal evidence under equal checks is judged once in the
+life of a grader: most turns only read, and rollouts of one task meet in the same states. A verdict is what the engine
+gives, from the evidence where it holds one.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from rover.rollout import grading
 from rover.rollout.env import Env
-from rover.rollout.records import EndState, Evidence, RolloutResult
+from rover.rollout.keeper import Keeper
+from rover.rollout.records import EndState, Evidence, MemoryEvidence
 from rover.rollout.together import Done
 from rover.sandbox.pool import Pool
-from rover.sandbox.protocol import Files, Runtime, Sandbox
-from rover.verify.grade import Graded as State
+from rover.sandbox.protocol import Runtime
 from rover.verify.grade import grade, run_checks
+from rover.verify.many import Asked, know
+from rover.verify.plan import Graded as State
 from rover.verify.shown import Memo
-from rover_store.records import Criterion, Verdict
+from rover_store.errors import SandboxError
+from rover_store.records import Criterion, Score, Verdict
 
 #: a status, None where a criterion has none on that tree
 Status = float | None
+Row = tuple[Status, ...]
+#: verifier, start tree, tree
+Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Graded:
-    """One rollout. `statuses` has a row a tree, the start first, then the workspace after each turn; a row has an item a
-    criterion of `criteria`."""
+    """One rollout. `statuses` has a row a tree: the start, then the workspace after each turn; a row has an item a
+    criterion of `criteria`: None where it may not be asked of a tree on the way, or its check failed there."""
 
     verdict: Verdict
-    statuses: tuple[tuple[Status, ...], ...]
+    statuses: tuple[Row, ...]
     criteria: tuple[Criterion, ...]
 
 
 class TreeGrader:
     """Grades rollouts with all their trees. A context manager: closing ends its boxes."""
 
-    def __init__(self, runtime: Runtime, evidence: Evidence | None = None, workers: int = 1) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        evidence: Evidence | None = None,
+        workers: int = 1,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.runtime_id = runtime.runtime_id()
-        self._evidence = evidence
+        self._evidence: Evidence = evidence if evidence is not None else MemoryEvidence()
+        self._clock = clock
         self._boxes = Pool(runtime, max(1, workers))
         self._memo = Memo()
+        self._rows: dict[Key, Row] = {}
+        #: checks that were run in batches so far
+        self.checks = 0
 
     def __enter__(self) -> TreeGrader:
         return self
@@ -51,36 +69,99 @@ class TreeGrader:
         self.close()
 
     def close(self) -> None:
+        """End all boxes."""
         self._boxes.close()
 
     def grade(self, items: Sequence[tuple[Env, Done]]) -> list[Graded]:
-        """Verdict and statuses of each rollout, in order."""
-        return [self._one(env, done) for env, done in items]
+        """Verdict and statuses of each rollout, in order. New verdicts are put into the evidence."""
+        packages: dict[str, list[tuple[Env, Done]]] = {}
+        for env, done in items:
+            if done.result.trajectory.end != "infra_error":
+                packages.setdefault(env.verifier_id, []).append((env, done))
+        for some in packages.values():
+            self._know(some)
+        with Keeper(self._evidence, self._clock, set()) as keeper:
+            return [self._one(env, done, keeper) for env, done in items]
 
-    def _one(self, env: Env, done: Done) -> Graded:
+    def _know(self, items: Sequence[tuple[Env, Done]]) -> None:
+        """Have the memo know all that can be known in few calls."""
+        ends: dict[str, Asked] = {}
+        ways: dict[Key, Asked] = {}
+        for env, done in items:
+            if self._kept(env, done) is None:
+                ends[done.result.id] = Asked(env.verifier.criteria, grading.of_rollout(done.result, env))
+            for tree in _trees(done)[:-1]:
+                key = (env.verifier_id, env.start_tree, tree)
+                if key not in self._rows and key not in ways:
+                    ways[key] = Asked(_progress(env), _state(env, done, tree))
+        files = items[0][0].verifier_files
+        try:
+            self.checks += know(self._boxes.box, files, [*ends.values(), *ways.values()], self._memo)
+        except SandboxError:
+            return  # what is not known is run one by one, and says so
+
+    def _one(self, env: Env, done: Done, keeper: Keeper) -> Graded:
         criteria = env.verifier.criteria
-        verdict = self._verdict(env, done.result)
-        rows: list[tuple[Status, ...]] = []
-        trajectory = done.result.trajectory
-        trees = [trajectory.start, *(turn.tree for turn in trajectory.turns)]
-        blobs = done.result.end._read
-        for tree in trees:
-            end = EndState(done.played.trees[tree], blobs)
-            state = State(env.start, end, "", dict.fromkeys(end.links, "is a link, not a file"))
-            wanted = tuple(c for c in criteria if c.progress)
-            scores = run_checks(self._lend, wanted, env.verifier_files, state, memo=self._memo)
-            known = {s.criterion: s.score if s.status == "scored" else None for s in scores}
-            rows.append(tuple(known.get(c.id) for c in criteria))
-        return Graded(verdict, tuple(rows), criteria)
-
-    def _verdict(self, env: Env, result: RolloutResult) -> Verdict:
-        spoilt = grading.verdict_without_grading(result, env, self.runtime_id)
+        spoilt = grading.verdict_without_grading(done.result, env, self.runtime_id)
         if spoilt is not None:
-            return spoilt
-        judgement = grade(self._lend, env.verifier, env.verifier_files, grading.of_rollout(result, env), memo=self._memo)
-        return judgement.verdict(result.id, env.verifier_id, self.runtime_id)
+            nothing = (None,) * len(criteria)
+            return Graded(spoilt, (nothing,) * len(_trees(done)), criteria)
+        verdict = self._kept(env, done)
+        if verdict is None:
+            verdict = self._judged(env, done)
+            if verdict.outcome != "infra_error":
+                keeper.verdict(verdict)
+        rows = [self._row(env, done, tree) for tree in _trees(done)[:-1]]
+        return Graded(verdict, (*rows, _statuses(criteria, verdict.scores)), criteria)
 
-    @contextlib.contextmanager
-    def _lend(self, files: Files) -> Iterator[Sandbox]:
-        with self._boxes.box(files) as box:
-            yield box
+    def _kept(self, env: Env, done: Done) -> Verdict | None:
+        known = self._evidence.get_verdict(done.result.id, env.verifier_id)
+        return known if known is not None and grading.holds(known, done.result.id, env) else None
+
+    def _judged(self, env: Env, done: Done) -> Verdict:
+        """The verdict; a crash of the verifier or the box is tried once more, as the engine does."""
+        state = grading.of_rollout(done.result, env)
+        for left in reversed(range(grading.TRIES)):
+            try:
+                found = grade(self._boxes.box, env.verifier, env.verifier_files, state, memo=self._memo)
+                verdict = found.verdict(done.result.id, env.verifier_id, self.runtime_id)
+            except SandboxError as error:
+                verdict = Verdict(
+                    rollout=done.result.id,
+                    verifier=env.verifier_id,
+                    outcome="infra_error",
+                    reason=f"SandboxError: {error.message}",
+                    runtime=self.runtime_id,
+                )
+            if verdict.outcome not in ("infra_error", "verifier_error") or not left:
+                break
+        return verdict
+
+    def _row(self, env: Env, done: Done, tree: str) -> Row:
+        """Statuses on a tree on the way, asked for once."""
+        key = (env.verifier_id, env.start_tree, tree)
+        if key not in self._rows:
+            state = _state(env, done, tree)
+            scores = run_checks(self._boxes.box, _progress(env), env.verifier_files, state, memo=self._memo)
+            self._rows[key] = _statuses(env.verifier.criteria, scores)
+        return self._rows[key]
+
+
+def _trees(done: Done) -> list[str]:
+    trajectory = done.result.trajectory
+    return [trajectory.start, *(turn.tree for turn in trajectory.turns)]
+
+
+def _progress(env: Env) -> tuple[Criterion, ...]:
+    return tuple(c for c in env.verifier.criteria if c.progress)
+
+
+def _state(env: Env, done: Done, tree: str) -> State:
+    """What a criterion is shown of a tree on the way: no last message, and links as what they are."""
+    end = EndState(done.played.trees[tree], done.result.end.read)
+    return State(env.start, end, irregular=dict.fromkeys(end.links, "is a link, not a file"))
+
+
+def _statuses(criteria: tuple[Criterion, ...], scores: Iterable[Score]) -> Row:
+    known = {s.criterion: s.score for s in scores if s.status == "scored"}
+    return tuple(known.get(c.id) if c.progress else None for c in criteria)

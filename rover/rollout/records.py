@@ -48,7 +48,7 @@ class EndState(Mapping[str, bytes]):
     def __init__(self, manifest: Manifest, read: Callable[[str], bytes]) -> None:
         self.manifest = manifest
         self.links = tuple(sorted(path for path, item in manifest.items() if item.mode == LINK))
-        self._read = read
+        self._read = self.read = read
         self._held: dict[str, bytes] = {}
         self._items = {path: item.id for path, item in sorted(manifest.items()) if item.mode != LINK}
 

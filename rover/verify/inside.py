@@ -112,8 +112,25 @@ def _own_names() -> None:
     sys.dont_write_bytecode = True
 
 
-#: compiled check files; compiling runs nothing of them
-_CODE: dict[str, CodeType] = {}
+#: check files with their source, compiled; compiling runs nothing of them
+_CODE: dict[str, tuple[bytes, CodeType]] = {}
+
+
+def compile_checks(verifier: str) -> None:
+    """Compile all check files of a verifier ahead of the processes that grade by them."""
+    for folder, _, names in os.walk(os.path.join(verifier, "checks")):
+        for name in names:
+            with contextlib.suppress(Exception):  # said by the check that needs it
+                _code(os.path.relpath(os.path.join(folder, name), verifier))
+
+
+def _code(name: str) -> CodeType:
+    """A check file's code, compiled once for the same bytes."""
+    source = Path("verifier", name).read_bytes()
+    known = _CODE.get(name)
+    if known is None or known[0] != source:
+        known = _CODE[name] = (source, compile(source, f"verifier/{name}", "exec"))
+    return known[1]
 
 
 def _read_once(criteria: list[Json]) -> dict[str, str]:
@@ -121,10 +138,9 @@ def _read_once(criteria: list[Json]) -> dict[str, str]:
 
     Returns deliverables that take too long to read, with the reason: they are not the verifier's fault.
     """
-    _CODE.clear()
     for name in dict.fromkeys(m[1] for c in criteria if (m := _CHECK.fullmatch(c["check"])) and ".." not in m[1]):
         with contextlib.suppress(Exception):  # whatever is wrong with it is said by the check that needs it
-            _CODE[name] = compile(Path("verifier", name).read_bytes(), f"verifier/{name}", "exec")
+            _code(name)
     refused = {}
     ends = time.process_time() + READ_SECONDS
     for path in dict.fromkeys(p for c in criteria for p in c.get("paths", ())):
@@ -181,9 +197,8 @@ def _function(check: str) -> Callable[[Evidence], Any]:
     m = _CHECK.fullmatch(check)
     if m is None or ".." in m[1]:
         raise ValueError(f"{check!r} does not name a function of a file in checks/")
-    source = Path("verifier", m[1])
-    names: Json = {"__name__": "rover_check", "__file__": str(source)}
-    exec(_CODE.get(m[1]) or compile(source.read_bytes(), str(source), "exec"), names)
+    names: Json = {"__name__": "rover_check", "__file__": str(Path("verifier", m[1]))}
+    exec(_code(m[1]), names)
     function = names.get(m[2])
     if not callable(function):
         raise ValueError(f"{m[1]} defines no function {m[2]}")

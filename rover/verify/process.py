@@ -42,7 +42,7 @@ def isolated(work: Callable[[], Any], wall_s: float) -> tuple[Any, str]:
     finally:
         os.close(result_r)
         os.close(prints_r)
-        status = _end(pid, 0.0 if why else 0.2)
+        status = end(pid, 0.0 if why else 0.2)
     if why:
         return None, why
     try:
@@ -126,7 +126,7 @@ def _drain(pid: int, result: int, prints: int, deadline: float) -> tuple[bytes, 
         os.close(ended)
 
 
-def _end(pid: int, grace_s: float) -> int:
+def end(pid: int, grace_s: float) -> int:
     """Kill a check with all it started, and return its wait status. A check that is done may end by itself."""
     ended = os.pidfd_open(pid)
     select.select([ended], [], [], grace_s)
