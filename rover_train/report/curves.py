@@ -165,15 +165,15 @@ def thinned(points: Sequence[Point]) -> list[Point]:
 
 
 def smoothed(points: Sequence[Point]) -> list[Point]:
-    """Running mean over a window of a twelfth of the line, narrower at its ends."""
+    """Running mean over a window of a twelfth of the line, cut off at its ends."""
     half = max(1, len(points) // 24)
     sums = [0.0]
     for _, y in points:
         sums.append(sums[-1] + y)
     out = []
     for n, (x, _) in enumerate(points):
-        reach = min(half, n, len(points) - 1 - n)
-        out.append((x, (sums[n + reach + 1] - sums[n - reach]) / (2 * reach + 1)))
+        first, last = max(0, n - half), min(len(points), n + half + 1)
+        out.append((x, (sums[last] - sums[first]) / (last - first)))
     return out
 
 

@@ -104,6 +104,10 @@ overflow:auto}
 .worth b{font-size:14px}
 .worth table{margin:.2rem 0;width:100%}
 .worth td{padding:.05rem .3rem .05rem 0;border:0}
+.worth td:first-child{width:7rem;white-space:nowrap}
+.call{margin:.5rem 0}
+.call b{font-size:13px}
+pre.out{border-left:3px solid var(--blue)}
 .bar{position:relative;display:block;height:.55rem;background:#edf2f7;border-radius:2px;margin:.25rem 0 .4rem}
 .bar i{position:absolute;top:0;bottom:0;background:var(--good);border-radius:2px}
 .bar i.minus{background:var(--bad)}

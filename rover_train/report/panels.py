@@ -29,7 +29,8 @@ WANTED = (
     Wanted("Score of the verifier", (("score", "training rollouts"),), "score", floor=0.0, ceiling=1.0),
     Wanted("Reward, with its spread", (("reward", "reward"),), spread="reward_spread"),
     Wanted("Loss", (("loss", "training"),), "loss"),
-    Wanted("Advantage of a turn, with its spread", (("advantage", "advantage"),), spread="advantage_spread"),
+    Wanted("Advantage of a turn, mean", (("advantage", "advantage"),), floor=0.0),
+    Wanted("Advantage of a turn, spread", (("advantage_spread", "spread"),), floor=0.0),
     Wanted(
         "Tied groups, turns with credit", (("tied_groups", "tied groups"), ("credit_turns", "turns with credit")),
         share=True, floor=0.0, ceiling=1.0,

@@ -29,18 +29,18 @@ def rollout(sample: Sample, number: int, *, opened: bool = False) -> Html:
 
 
 def _turn(turn: SampleTurn, at: int, sample: Sample, number: int, most: float) -> Html:
-    gated = sample.intact or not turn.credit
     rows = [
         ("advantage", f"{turn.advantage:+.3f}", None),
         ("of the rollout", f"{sample.advantage:+.3f}", "soft"),
         ("progress p", _signed(turn.progress), _tone(turn.progress)),
-        ("credit δ", _signed(turn.credit) + ("" if gated else " (withheld: H = 0)"), _tone(turn.credit)),
+        ("credit δ", _signed(turn.credit), _tone(turn.credit)),
         ("cost c", f"{turn.cost:g}", "bad" if turn.cost else "soft"),
     ]
     shown = tag("table", *(tag("tr", tag("td", name, class_="soft"), tag("td", v, class_=c)) for name, v, c in rows))
     uses = [tag("a", str(u), href=f"#{_anchor(number, u)}") for u in turn.uses]
     used = tag("div", "used turns ", join(uses, ", ")) if uses else tag("div", "used no earlier turn", class_="soft")
-    worth = tag("div", tag("b", f"turn {at}"), _bar(turn.advantage, most), shown, used, class_="worth")
+    withheld = tag("div", "withheld: H = 0", class_="bad") if turn.credit and not sample.intact else ""
+    worth = tag("div", tag("b", f"turn {at}"), _bar(turn.advantage, most), shown, withheld, used, class_="worth")
     return tag("div", worth, tag("div", *_said(turn)), class_="turn", id=_anchor(number, at))
 
 
@@ -57,13 +57,14 @@ def _call(call: SampleCall) -> Html:
     failed = call.status != "ok"
     name = tag("b", call.tool), (tag("span", " error", class_="bad") if failed else "")
     arguments = json.dumps(call.arguments, ensure_ascii=False)
-    return tag("div", tag("p", *name), _shown(arguments), _shown(call.output) if call.output else "")
+    answer = _shown(call.output, "out") if call.output else ""
+    return tag("div", tag("div", *name), _shown(arguments), answer, class_="call")
 
 
-def _shown(said: str) -> Html:
+def _shown(said: str, kind: str | None = None) -> Html:
     left = len(said) - MOST_TEXT
     more = tag("span", f"\n[{left} more characters]", class_="soft") if left > 0 else ""
-    return tag("pre", text(said[:MOST_TEXT]), more)
+    return tag("pre", text(said[:MOST_TEXT]), more, class_=kind)
 
 
 def _bar(value: float, most: float) -> Html:
