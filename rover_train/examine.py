@@ -17,7 +17,7 @@ from rover_train import config as configs
 from rover_train import split as splits
 from rover_train.config import Config
 from rover_train.evaluate import Told, evaluate_model, evaluate_policy, wanted
-from rover_train.evaluation import Evaluation, EvalRow
+from rover_train.evaluation import EvalRow, Evaluation
 
 if TYPE_CHECKING:
     from rover.sandbox.protocol import Runtime

@@ -132,7 +132,7 @@ def split(commit: str) -> Split:
     )
 
 
-def model_folder(folder: Path, width: int = 32) -> Path:
+def model_folder(folder: Path, width: int = 32, text: str = TEXT) -> Path:
     """One layer over a byte-level vocabulary of 320 entries; always the same bytes."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -147,7 +147,7 @@ def model_folder(folder: Path, width: int = 32) -> Path:
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     options = {"special_tokens": special, "initial_alphabet": alphabet, "show_progress": False}
     trainer = trainers.BpeTrainer(vocab_size=340, **options)
-    bpe.train_from_iterator([TEXT], trainer)
+    bpe.train_from_iterator([text], trainer)
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=bpe, eos_token="<|end|>", pad_token="<|end|>")
     tokenizer.add_special_tokens({"additional_special_tokens": special})
     tokenizer.chat_template = chat_template("plain")

@@ -17,7 +17,7 @@ import torch
 
 from rover_train.losses.importance import importance
 from rover_train.rl.forward import sampled
-from rover_train.rl.packing import Piece, Rollout, silent
+from rover_train.rl.packing import Piece, Rollout
 from rover_train.rl.update import Updater, flat, scored
 from rover_train.rows import WeightedRow
 
@@ -51,7 +51,7 @@ class Learner:
         return {**self.updater.update(rollouts, step), **said}
 
     def _corrected(self, rollouts: Sequence[Rollout]) -> tuple[list[Rollout], dict[str, float]]:
-        told = [n for n, r in enumerate(rollouts) if self.updater.loss.kl or not silent(r)]
+        told = [n for n, r in enumerate(rollouts) if self.updater.counts(r)]
         pieces = list(flat([rollouts[n] for n in told]))
         old = iter(self._scored(pieces))
         out: list[Rollout] = list(rollouts)

@@ -20,12 +20,12 @@ from rover_train.rl.arena import Arena
 from rover_train.rl.learn import Learner, Reference
 from rover_train.rl.players import OwnPlayer, Player
 from rover_train.rl.samples import write_samples
-from rover_train.rl.step import Credits, Stepped, stepped
+from rover_train.rl.step import ByScheme, Credits, Learn, Stepped, stepped
 from rover_train.rl.timing import Timing
 from rover_train.rl.update import Updater
 from rover_train.train import checkpoint, optim, rng
 from rover_train.train.checkpoint import Best, State
-from rover_train.train.device import place
+from rover_train.train.device import Placed, place
 from rover_train.train.run import Run
 
 if TYPE_CHECKING:
@@ -75,11 +75,8 @@ class Loop:
         self.judge = self._judge()
         rng.seed_all(config.seed, config.threads)
         placed = place(loaded.model, config.model)
-        reference = Reference(self._beginning()) if config.loss.kl else None
         self.optimiser = optim.build(loaded.model, config.optim)
-        updater = Updater(loaded.model, self.optimiser, config.loss, config.rl, seed=config.seed, placed=placed)
-        self.credits = Credits(config)
-        self.learn = Learner(updater, exact=self.player.exact, reference=reference)
+        self.credits, self.learn = self._learning(placed)
         self.evidence: list[str] = []
         self.best: Best | None = None
         self.scores: dict[str, float] = {}
@@ -204,6 +201,19 @@ class Loop:
 
     def _write_model(self, folder: Path) -> None:
         models.save_servable(self.loaded, folder)
+
+    def _learning(self, placed: Placed) -> tuple[Credits, Learn]:
+        """What credits the rollouts, and what learns from them."""
+        config = self.config
+        given = (self.loaded.model, self.optimiser, config.loss, config.rl)
+        if config.method == "opd":
+            from rover_train.rl.opd import Distiller, NoCredit, teacher_of
+
+            teacher = teacher_of(config, self.loaded)
+            return NoCredit(config), Distiller(teacher, *given, seed=config.seed, placed=placed).update
+        reference = Reference(self._beginning()) if config.loss.kl else None
+        updater = Updater(*given, seed=config.seed, placed=placed)
+        return ByScheme(config), Learner(updater, exact=self.player.exact, reference=reference)
 
     def _beginning(self) -> Any:
         """The model that training started from: what was loaded, or below its adapters, or what is loaded again."""

@@ -16,16 +16,19 @@ if TYPE_CHECKING:
 def write_samples(run: Run, done: Stepped, step: int, count: int) -> list[Entry]:
     """Write RUN/samples/step-000001.json; the entries that are shown."""
     chosen = choose(done, count)
-    shown: list[dict[str, Any]] = [record(done, g, r, step, run.config) for g, r in chosen]
-    place = run.folder / "samples"
-    place.mkdir(exist_ok=True)
-    text = json.dumps(shown, indent=1, ensure_ascii=False).encode() + b"\n"
-    run.disk.replace(place / f"step-{step:06d}.json", text)
+    if done.credits:
+        shown: list[dict[str, Any]] = [record(done, g, r, step, run.config) for g, r in chosen]
+        place = run.folder / "samples"
+        place.mkdir(exist_ok=True)
+        text = json.dumps(shown, indent=1, ensure_ascii=False).encode() + b"\n"
+        run.disk.replace(place / f"step-{step:06d}.json", text)
     return [done.collected.groups[g].entries[r] for g, r in chosen]
 
 
 def choose(done: Stepped, count: int) -> list[tuple[int, int]]:
     """Group and number of the rollouts to show: highest and lowest reward of the groups with the widest spread."""
+    if not done.credits:  # nothing is credited: the first ones
+        return [(g, r) for g, group in enumerate(done.collected.groups) for r in range(len(group.entries))][:count]
     rewards = [c.rewards for c in done.credits]
     order = sorted(range(len(rewards)), key=lambda g: (min(rewards[g]) - max(rewards[g]), g))
     out: list[tuple[int, int]] = []

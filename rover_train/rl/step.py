@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from rover_train.config import Config
 from rover_train.credit.evidence import evidence_of, group_of
@@ -42,8 +42,18 @@ class Stepped:
     tied: bool = False
 
 
-class Credits:
-    """From graded groups to pieces, by the scheme that the config names."""
+class Credits(Protocol):
+    """From graded groups to pieces."""
+
+    def of(self, groups: Sequence[TaskGroup], rows: Rows) -> tuple[list[Group], list[Credit]]:
+        """Evidence and credit of each group, both empty where nothing is credited; `rows` by group and rollout."""
+
+    def pieces(self, credits: Sequence[Credit], rows: Rows) -> list[Rollout]:
+        """The rows of every rollout with their weighted advantages."""
+
+
+class ByScheme:
+    """The scheme that the config names."""
 
     def __init__(self, config: Config) -> None:
         self.settings = config.credit
@@ -52,12 +62,10 @@ class Credits:
         self.explicit = bool(config.loss.kl)
 
     def of(self, groups: Sequence[TaskGroup], rows: Rows) -> tuple[list[Group], list[Credit]]:
-        """Evidence and credit of each group; `rows` by group and rollout."""
         found = [group_of_task(group, some) for group, some in zip(groups, rows, strict=True)]
         return found, self.scheme.assign(found)
 
     def pieces(self, credits: Sequence[Credit], rows: Rows) -> list[Rollout]:
-        """The rows of every rollout with their weighted advantages."""
         rollouts = [some for group in rows for some in group]
         length = self.settings.length
         found = iter(weighted(rollouts, credits, self.aggregation, length=length))
@@ -120,8 +128,8 @@ def stepped(
         rows = rows_of(collected.groups)
         evidence, found = credits.of(collected.groups, rows)
         pieces = credits.pieces(found, rows)
-    tied = metrics.tied(found)
+    tied = bool(found) and metrics.tied(found)
     with timing.part("update"):
         updated = learn(pieces, step)
-    record = {**metrics.of_rollouts(collected), **metrics.of_credit(found), **updated}
+    record = {**metrics.of_rollouts(collected), **(metrics.of_credit(found) if found else {}), **updated}
     return Stepped(record, collected, evidence, found, tied)

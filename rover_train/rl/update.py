@@ -86,9 +86,12 @@ class Updater:
         self.model.eval()
         return sums.report()
 
+    def counts(self, rollout: Rollout) -> bool:
+        """Whether a rollout has a gradient at all."""
+        return bool(self.loss.kl) or not silent(rollout)
+
     def _minibatch(self, rollouts: Sequence[Rollout], scale: float, update: int, step: int, sums: Sums) -> None:
-        told = [r for r in rollouts if self.loss.kl or not silent(r)]
-        pieces = [piece for rollout in told for piece in rollout]
+        pieces = [piece for rollout in rollouts if self.counts(rollout) for piece in rollout]
         if not pieces:
             return
         self.optimiser.zero_grad()

@@ -241,3 +241,25 @@ def test_any_policy_is_evaluated_with_the_same_seeds(world: World, arena: Arena)
     found = Evaluation(revision=world.commit, policy="null:nothing", rows=rows).summary()
     assert found["success"]["value"] == 0.0
     assert found["workspaces"] == 2
+
+
+# --- distillation --------------------------------------------------------------------------------------------
+def test_a_student_is_drawn_to_its_teacher(world: World, tmp_path: Path):
+    rl = {"steps": 4, "group": 2, "max_turn_tokens": tiny_rl.TURN, "teacher": str(world.good), "epochs": 2}
+    optim = {"name": "muon", "lr": 3e-3}
+    ends = {"eval": {"every": 0}, "checkpoint": {"every": 0}}
+    tiny_rl.train(
+        tmp_path / "run", world.store, tiny_rl.config(world.commit, method="opd", rl=rl, optim=optim, **ends), world.raw
+    )
+    gaps = [row["kl_teacher"] for row in read(tmp_path / "run/log.jsonl") if row["kind"] == "train"]
+    assert gaps == sorted(gaps, reverse=True)
+    assert 0 < gaps[-1] < gaps[0] - 0.05
+
+
+def test_a_teacher_of_another_tokenizer_is_refused(world: World, tmp_path: Path):
+    from rover_train.rl.opd import teacher_of
+
+    other = tiny_rl.model_folder(tmp_path / "other", text="entirely different words " * 9)
+    settings = tiny_rl.config(world.commit, method="opd", rl={"teacher": str(other)})
+    with pytest.raises(UsageError, match=r"teacher .*other': its vocabulary is not the student's"):
+        teacher_of(settings, models.load(str(world.raw)))
