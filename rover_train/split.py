@@ -4,45 +4,26 @@ What may not straddle two parts is a cluster: all packages of a workspace, and a
 (so that no file of a held-out package was seen in training). A package that names no workspace is clustered by the
 resources it lists and the source files it was built from; with neither, it is a cluster of its own.
 
-Tags of a package: its own `tags`, and `family:NAME`, `workspace:NAME`, `builder:NAME` and `KEY:VALUE` for every entry
-of its build config (`level:3`). A tag may be a glob. Tags with one key before the colon are alternatives, the rest are
-all needed: `family:edit family:memo level:3` is level 3 of either family.
-
 The same commit, selection and seed give the same split. Needs no torch.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rover_store.errors import UsageError
 from rover_store.ids import digest
 from rover_store.records import Split, SplitPart
+from rover_train.selection import Described, select, selected
 
 if TYPE_CHECKING:
-    from rover_store.layout import PackageEntry
     from rover_store.store import Store
-
-__all__ = ["PARTS", "Split", "SplitPart", "by_globs", "load", "make", "parsed_shares", "select", "tags_of", "write"]
 
 PARTS = ("train", "validation", "held_out")
 SHARES = (0.8, 0.1, 0.1)
-
-
-@dataclass(frozen=True, slots=True)
-class Described:
-    """A package with what selection and splitting need of its package.json."""
-
-    entry: PackageEntry
-    workspace: str
-    tags: frozenset[str]
-    #: what ties it to other packages: its workspace, its resources, its sources
-    ties: frozenset[str]
 
 
 def make(
@@ -54,7 +35,7 @@ def make(
     `shares` are of packages: train, validation, held-out. A share of 0 asks for an empty part.
     """
     shares = checked_shares(shares)
-    revision, found = _selected(store, commit, pattern, tags)
+    revision, found = selected(store, commit, pattern, tags)
     clusters = _clusters(found)
     wanted = [part for part, share in zip(PARTS, shares, strict=True) if share > 0]
     if len(clusters) < len(wanted):
@@ -75,7 +56,7 @@ def by_globs(
     tags: Sequence[str] = (),
 ) -> Split:  # fmt: skip
     """A split whose parts are named by globs. UsageError where a glob matches nothing, or a cluster would straddle."""
-    revision, found = _selected(store, commit, "*", tags)
+    revision, found = selected(store, commit, "*", tags)
     parts: dict[str, list[Described]] = {}
     for name, globs in zip(PARTS, (train, validation, held_out), strict=True):
         for glob in globs:
@@ -101,72 +82,34 @@ def load(path: Path) -> Split:
 
 def write(split: Split, path: Path) -> None:
     """Store a split as JSON. UsageError where that cannot be."""
+    save(path, split.dump())
+
+
+def save(path: Path, data: bytes) -> None:
+    """Write a file that a person named. UsageError where that cannot be."""
     try:
-        path.write_bytes(split.dump())
+        path.write_bytes(data)
     except OSError as error:
-        raise UsageError(f"{path}: the split cannot be written there: {error.strerror}") from None
+        raise UsageError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
 
 
-# --- selection -----------------------------------------------------------------------------------------------
-def select(store: Store, rev: str, pattern: str = "*", tags: Sequence[str] = ()) -> list[PackageEntry]:
-    """Packages of a revision by glob and tags, sorted by name. UsageError where there is none."""
-    return [one.entry for one in _selected(store, rev, pattern, tags)[1]]
-
-
-def tags_of(record: Mapping[str, Any]) -> frozenset[str]:
-    """All tags of a package, from its package.json."""
-    said = {str(tag) for tag in record.get("tags") or ()}
-    for key in ("family", "workspace"):
-        if record.get(key):
-            said.add(f"{key}:{record[key]}")
-    provenance = record.get("provenance") or {}
-    if provenance.get("builder"):
-        said.add(f"builder:{provenance['builder']}")
-    return frozenset(said | {f"{k}:{_word(v)}" for k, v in (provenance.get("config") or {}).items()})
-
-
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _selected(store: Store, rev: str, pattern: str, tags: Sequence[str]) -> tuple[str, list[Described]]:
-    commit = store.resolve(rev)
-    entries = store.packages(commit, pattern)
-    if not entries:
-        hint = "`rover list` shows all names"
-        raise UsageError(f"no package of {commit[:12]} matches {pattern!r}", hint=hint)
-    found = [one for one in _described(store, entries) if _has_tags(one.tags, tags)]
-    if not found:
-        known = sorted({tag.partition(":")[0] for one in _described(store, entries[:50]) for tag in one.tags})
-        hint = f"kinds of tags here: {', '.join(known)}"
-        raise UsageError(f"no package of {commit[:12]} that matches {pattern!r} has {' '.join(tags)}", hint=hint)
-    return commit, found
-
-
-def _has_tags(own: frozenset[str], wanted: Sequence[str]) -> bool:
-    keyed: dict[str, bool] = {}
-    for number, tag in enumerate(wanted):
-        key = tag.partition(":")[0] if ":" in tag else f"#{number}"
-        keyed[key] = keyed.get(key, False) or any(fnmatchcase(one, tag) for one in own)
-    return all(keyed.values())
-
-
-def _described(store: Store, entries: Iterable[PackageEntry]) -> list[Described]:
-    """package.json of many packages, read in the order in which they lie on disk."""
-    entries = list(entries)
-    at = {entry.name: store.objects.list_tree(entry.tree)["package.json"].id for entry in entries}
-    records = {blob: json.loads(data) for blob, data in store.objects.read_many(at.values())}
-    return [_one(entry, records[at[entry.name]]) for entry in entries]
-
-
-def _one(entry: PackageEntry, record: Mapping[str, Any]) -> Described:
-    workspace = str(record.get("workspace") or "")
-    ties = {e["target"] for e in record.get("edges") or () if e["target"].startswith("resources/")}
-    if workspace:
-        ties.add(f"workspace:{workspace}")
-    else:
-        ties |= {f"source:{s['sha256']}" for s in (record.get("provenance") or {}).get("sources") or ()}
-    return Described(entry, workspace, tags_of(record), frozenset(ties or {f"package:{entry.name}"}))
+def names_of(
+    store: Store, commit: str, pattern: str, tags: Sequence[str], split: Path | None, part: str
+) -> list[str]:
+    """Names of the packages that are selected, and in a part of a split that was written before. UsageError."""
+    names = [entry.name for entry in select(store, commit, pattern, tags)]
+    if split is None:
+        return names
+    if part.replace("-", "_") not in PARTS:
+        raise UsageError(f"{part!r} is no part of a split: train, validation or held-out")
+    made = load(split)
+    if made.revision != commit:
+        hint = f"name that revision: --revision {made.revision[:12]}; or make a new split"
+        raise UsageError(f"{split}: a split of {made.revision[:12]}, not of {commit[:12]}", hint=hint)
+    chosen = sorted(set(names) & set(made.part(part).packages))
+    if not chosen:
+        raise UsageError(f"{split}: no package of its {part} part is selected by {pattern!r}")
+    return chosen
 
 
 # --- clusters ------------------------------------------------------------------------------------------------

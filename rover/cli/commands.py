@@ -43,6 +43,7 @@ COMMANDS: dict[str, Entry] = {
     "collect": Entry("collect", "Gather demonstrations by a policy; keep what passes.", "Train"),
     "train": Entry("train", "Train a model on a pinned revision: sft or RL.", "Train"),
     "eval": Entry("evaluate", "Measure a model or a policy on packages of a revision.", "Train"),
+    "pilot": Entry("pilot", "Try tasks before RL; keep those it can learn from.", "Train"),
     "dataset": Entry("dataset", "Write demonstrations as a Hugging Face dataset.", "Train"),
     "compare": Entry("compare", "Compare runs pair by pair, with intervals.", "Train"),
     "report": Entry("report", "Write a run's page: curves, credit turn by turn.", "Train"),

@@ -12,7 +12,6 @@ from rover.cli.output import Json, counted, note, print_json, progress, table
 from rover.cli.stores import open_store
 
 if TYPE_CHECKING:
-    from rover_store.store import Store
     from rover_train.dataset.build import DatasetReport
 
 
@@ -43,6 +42,7 @@ def command(
     from rover_train.dataset import build
     from rover_train.dataset.curate import settings_of
     from rover_train.dataset.folder import library
+    from rover_train.split import names_of
 
     if everything and sets:
         raise UsageError("--all keeps everything, so there is no curation to change")
@@ -53,32 +53,11 @@ def command(
     commit = store.resolve(rev)
     with progress("packages") as bar:
         selection = build.Selection(
-            store, commit, _names(store, commit, pattern, tags, split, part), from_evidence=from_evidence,
+            store, commit, names_of(store, commit, pattern, tags, split, part), from_evidence=from_evidence,
             policy=policy, curation=None if everything else settings_of(sets), pattern=pattern, told=bar,
         )  # fmt: skip
         report = build.write(selection, out, system=_system(), renderer=_renderer(model, window))
     _report(report, out, as_json)
-
-
-def _names(store: Store, commit: str, pattern: str, tags: list[str], split: Path | None, part: str) -> list[str]:
-    from rover_store.errors import UsageError
-    from rover_train import split as splits
-
-    names = [entry.name for entry in splits.select(store, commit, pattern, tags)]
-    if split is None:
-        return names
-    if part.replace("-", "_") not in splits.PARTS:
-        raise UsageError(f"--part {part}: it is train, validation or held-out")
-    made = splits.load(split)
-    if made.revision != commit:
-        raise UsageError(
-            f"{split}: a split of {made.revision[:12]}, not of {commit[:12]}",
-            hint=f"rover dataset --revision {made.revision[:12]}, or make a new split",
-        )
-    chosen = sorted(set(names) & set(made.part(part).packages))
-    if not chosen:
-        raise UsageError(f"{split}: no package of its {part} part matches {pattern!r}")
-    return chosen
 
 
 def _system() -> str:

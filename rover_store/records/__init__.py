@@ -50,23 +50,24 @@ from rover_store.records.repair import (
     ResourceChange,
     SealedAudit,
 )
-from rover_store.records.training import Demonstration, Pilot, PilotCount, Split, SplitPart
+from rover_store.records.training import Consistency, Demonstration, Pilot, PilotCount, PilotedTask, Split, SplitPart
 
 ALL: dict[str, type[Record]] = {
     r.kind: r
     for r in (
         Package, Context, Task, Harness, Verifier, Anchors, Cases, Reference, Resource, Contract,
         Trajectory, Verdict, Diagnosis, Proposal, Candidate, Repair, SealedAudit, Release, ReleaseEntry,
-        Merge, Demonstration, Pilot, Split,
+        Merge, Demonstration, Pilot, Split, Consistency,
     )
 }  # fmt: skip
 
 __all__ = [
     "ALL", "Admission", "Anchor", "Anchors", "Artifact", "Budget", "Call", "Candidate", "Cases", "Conflict",
-    "Context", "ContextFile", "Contract", "Criterion", "Deliverable", "Demonstration", "Diagnosis", "Edge",
-    "Finding", "GateResult", "Given", "GivenValue", "Harness", "Limits", "Merge", "Mutation", "Outcome",
-    "Package", "Part", "Pilot", "PilotCount", "Proposal", "Provenance", "Query", "Record", "Reference", "Release",
-    "ReleaseEntry", "Repair", "Requirement", "Resource", "ResourceChange", "ResourceRef", "RolloutKey",
-    "Sameness", "Scalar", "Score", "SealedAudit", "Side", "Source", "SourceFile", "Split", "SplitPart",
-    "StateFile", "Table", "Task", "ToolCall", "Trajectory", "Turn", "Usage", "Verdict", "Verifier", "to_json",
+    "Consistency", "Context", "ContextFile", "Contract", "Criterion", "Deliverable", "Demonstration", "Diagnosis",
+    "Edge", "Finding", "GateResult", "Given", "GivenValue", "Harness", "Limits", "Merge", "Mutation", "Outcome",
+    "Package", "Part", "Pilot", "PilotCount", "PilotedTask", "Proposal", "Provenance", "Query", "Record",
+    "Reference", "Release", "ReleaseEntry", "Repair", "Requirement", "Resource", "ResourceChange", "ResourceRef",
+    "RolloutKey", "Sameness", "Scalar", "Score", "SealedAudit", "Side", "Source", "SourceFile", "Split",
+    "SplitPart", "StateFile", "Table", "Task", "ToolCall", "Trajectory", "Turn", "Usage", "Verdict", "Verifier",
+    "to_json",
 ]  # fmt: skip

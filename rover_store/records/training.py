@@ -75,3 +75,35 @@ class Split(Record):
         """`train`, `validation` or `held_out` (also `held-out`)."""
         parts = {"train": self.train, "validation": self.validation, "held_out": self.held_out}
         return parts[name.replace("-", "_")]
+
+
+class PilotedTask(Part):
+    """What pilot rollouts of one package came to, and whether RL can learn from it."""
+
+    package: Name
+    components: dict[ComponentName, ObjectId]
+    rollouts: Annotated[int, Field(ge=0, description="counted ones: neither infra_error nor verifier_error")]
+    passed: Annotated[int, Field(ge=0)]
+    errors: Annotated[int, Field(ge=0, description="rollouts that ended in infra_error or verifier_error")]
+    mean: Annotated[float | None, Field(description="mean reward of the counted rollouts")] = None
+    spread: Annotated[float | None, Field(description="standard deviation of their rewards, with n")] = None
+    regraded: Annotated[int, Field(ge=0, description="distinct end states that were graded again")] = 0
+    kept: bool
+    reason: Annotated[str, Field(description="why it was left out; empty where it was kept")] = ""
+
+
+class Consistency(Record):
+    """Pilot rollouts of a policy before RL: which tasks are graded consistently and have a reward that varies."""
+
+    kind: ClassVar[str] = "consistency"
+
+    revision: ObjectId
+    policy: Annotated[str, Field(description="the policy as it was asked for")]
+    attempts: Annotated[int, Field(ge=1, description="pilot rollouts of each task")]
+    seed: int
+    tasks: tuple[PilotedTask, ...] = ()
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Names of the packages that were kept."""
+        return tuple(task.package for task in self.tasks if task.kept)
