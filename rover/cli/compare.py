@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    runs: list[Path] = typer.Argument(..., metavar="RUN RUN...", help="Runs, or files of `rover eval --out`."),
+    runs: list[Path] = typer.Argument(..., metavar="RUN", help="Runs, or files of `rover eval --out`."),
     unequal: bool = typer.Option(False, "--unequal", help="Compare in spite of unequal budgets or conditions."),
     page: Path = typer.Option(None, "--page", metavar="FILE", help="Also write a page that stands by itself."),
     as_json: bool = Json,

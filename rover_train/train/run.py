@@ -5,7 +5,10 @@
     RUN/split.json     which packages were for training, validation, the final evaluation
     RUN/log.jsonl      see `log`
     RUN/checkpoints/   see `checkpoint`
+    RUN/samples/       rollouts of RL with their credit, step by step
+    RUN/evaluations/   what `rover eval` found of it
     RUN/README.md      model card, written at the end
+    RUN/report.html    the page of the run, written at the end
 
 config.toml is written last: a folder without it is no run yet, and may be begun anew.
 """
@@ -15,18 +18,20 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rover_store.errors import UsageError
 from rover_train import config as configs
+from rover_train import report
 from rover_train.config import Config
 from rover_train.train import card, checkpoint
 from rover_train.train.checkpoint import State
-from rover_train.train.disk import Disk
-from rover_train.train.errors import CheckpointError, DiskError
+from rover_train.train.disk import Disk, refusals
+from rover_train.train.errors import CheckpointError
 from rover_train.train.log import RunLog, Told
 
 if TYPE_CHECKING:
@@ -35,7 +40,7 @@ if TYPE_CHECKING:
     from rover_train.train.optim import Optimiser
 
 CONFIG = "config.toml"
-_OURS = {CONFIG, "run.json", "split.json", "log.jsonl", "checkpoints", "README.md", ".lock"}
+_OURS = {CONFIG, "run.json", "split.json", "log.jsonl", "checkpoints", "README.md", report.NAME, ".lock"}
 
 
 class Run:
@@ -55,6 +60,10 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Let others hold the run."""
         if self._log is not None:
             self._log.close()
         os.close(self._lock)
@@ -97,10 +106,11 @@ class Run:
         return found
 
     def close(self, state: State) -> None:
-        """The run ended: its model card is that of the best checkpoint."""
+        """The run ended: its model card is that of the best checkpoint, and its page tells all."""
         chosen = checkpoint.best(self.folder)
         shown = state if chosen is None else checkpoint.check(chosen, files=False)
         self.disk.replace(self.folder / "README.md", card.text(self.config, shown, self.facts()).encode())
+        self.disk.replace(self.folder / report.NAME, report.page_of(self.folder).encode())
 
     @property
     def checkpoint(self) -> Path | None:
@@ -114,15 +124,24 @@ def begin(
     """A new run. UsageError where the folder holds one, or anything that is not of a run that never began."""
     disk = disk or Disk()
     refuse_used(folder)
-    try:
+    with refusals(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        run = Run(folder, config, disk=disk)
+    run = Run(folder, config, disk=disk)
+    with _held(run), refusals(folder):
         _json(disk, folder / "split.json", split)
         _json(disk, folder / "run.json", {**facts, "config": config.digest(), "revision": config.revision})
         disk.replace(folder / CONFIG, configs.dump(config).encode())
-    except OSError as error:
-        raise DiskError(error.filename or folder, error.strerror or str(error)) from error
     return run
+
+
+@contextmanager
+def _held(run: Run) -> Iterator[None]:
+    """Where the block fails the run is held no longer."""
+    try:
+        yield
+    except BaseException:
+        run.release()
+        raise
 
 
 def refuse_used(folder: Path) -> None:
@@ -149,7 +168,8 @@ def resume(folder: Path, *, expect: Config | None = None, disk: Disk | None = No
     run = Run(folder, config, disk=disk)
     run.state = state
     if state is not None:
-        checkpoint.settle(folder, state, config.checkpoint.keep_last, disk)
+        with _held(run), refusals(folder):
+            checkpoint.settle(folder, state, config.checkpoint.keep_last, disk)
     return run
 
 
