@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
+from transformers.utils.logging import disable_progress_bar
 
 from rover_train.config import Config
 from rover_train.rows import Row
@@ -27,6 +28,7 @@ from rover_train.train.disk import Disk, Filler
 from rover_train.train.settings import CheckpointSettings, EvalSettings, ModelSettings, OptimSettings, SftSettings
 from rover_train.train.sft import Data, Sft
 
+disable_progress_bar()
 REVISION = "5" * 40
 VOCABULARY = 64
 
@@ -87,6 +89,8 @@ def train(
     with run:
         run.open_log()
         return Sft(run, own, data, write_model=own.save_pretrained, **options).train(stop)
+
+
 
 
 def left(folder: Path) -> dict[str, Any]:
@@ -162,12 +166,12 @@ def drill(folder: Path) -> None:
     spent = time.monotonic() - began
     whole = left(folder / "whole")
     count = int((folder / "whole" / "count").read_text())
-    for at in range(0, count, 4):
+    for at in range(0, count, 6):
         place = folder / f"killed-{at}"
         ends = [forked(lambda n=n, p=place: train(p, disk=Counting(n, killed))) for n in (at, (at * 7) % 29, at % 13)]
         _went_on("at a step", place, ends, whole)
     draw = random.Random(3)
-    for number in range(6):
+    for number in range(4):
         place = folder / f"struck-{number}"
         ends = [forked(lambda p=place: train(p), draw.uniform(0.02, spent)) for _ in range(3)]
         _went_on("at a moment", place, ends, whole)

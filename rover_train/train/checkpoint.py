@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, ValidationError
 
 from rover_train.section import Section
-from rover_train.train.disk import Disk
-from rover_train.train.errors import CheckpointError, DiskError
+from rover_train.train.disk import Disk, refusals
+from rover_train.train.errors import CheckpointError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -182,27 +182,30 @@ def save(
     """
     disk = disk or Disk()
     place = run / "checkpoints" / f"step-{state.step:06d}"
-    tidy(run, disk)
-    if place.is_dir():
-        return place
-    beside = place.with_name(f".tmp-{place.name}")
-    try:
-        beside.mkdir(parents=True)
-        write_model(beside)
-        disk.write(beside / "trainer.pt", lambda file: _dump(file, model, optimiser))
-        written = sorted(p for p in beside.rglob("*") if p.is_file())
-        for path in written:
-            disk.sync(path)
-        files = {path.relative_to(beside).as_posix(): sha256_of(path) for path in written}
-        text = state.model_copy(update={"files": files}).model_dump_json(indent=1).encode()
-        disk.write(beside / "state.json", text)
-        disk.write(beside / "DONE", f"{hashlib.sha256(text).hexdigest()}\n".encode())
-        disk.sync(beside)
-        disk.rename(beside, place)
-    except Exception as error:
-        raise _of_the_disk(error, place) from error
-    settle(run, state, keep_last, disk)
+    with refusals(place):
+        tidy(run, disk)
+        if not place.is_dir():
+            _written(place, state, model, optimiser, write_model, disk)
+        settle(run, state, keep_last, disk)
     return place
+
+
+def _written(
+    place: Path, state: State, model: nn.Module, optimiser: Optimiser, write_model: Callable[[Path], object], disk: Disk
+) -> None:
+    beside = place.with_name(f".tmp-{place.name}")
+    beside.mkdir(parents=True)
+    write_model(beside)
+    disk.write(beside / "trainer.pt", lambda file: _dump(file, model, optimiser))
+    written = sorted(p for p in beside.rglob("*") if p.is_file())
+    for path in written:
+        disk.sync(path)
+    files = {path.relative_to(beside).as_posix(): sha256_of(path) for path in written}
+    text = state.model_copy(update={"files": files}).model_dump_json(indent=1).encode()
+    disk.write(beside / "state.json", text)
+    disk.write(beside / "DONE", f"{hashlib.sha256(text).hexdigest()}\n".encode())
+    disk.sync(beside)
+    disk.rename(beside, place)
 
 
 def _dump(file: Any, model: nn.Module, optimiser: Optimiser) -> None:
@@ -212,17 +215,6 @@ def _dump(file: Any, model: nn.Module, optimiser: Optimiser) -> None:
 
     weights = {n: p.detach().cpu() for n, p in model.named_parameters() if p.requires_grad}
     torch.save({"weights": weights, "optimiser": optimiser.state_dict(), "rng": rng.capture()}, file)
-
-
-def _of_the_disk(error: Exception, place: Path) -> Exception:
-    """Libraries wrap a full disk in errors of their own; what is none of the disk's stays what it is."""
-    if isinstance(error, OSError):
-        return DiskError(place, f"not written: {error.strerror or error}", hint="the checkpoint before it is whole")
-    told = str(error)
-    if type(error).__name__ == "SafetensorError" or "unexpected pos" in told or "failed writing" in told:
-        reason = " ".join(told.split())[:160]
-        return DiskError(place, f"not written: {reason}", hint="the checkpoint before it is whole")
-    return error
 
 
 def settle(run: Path, state: State, keep_last: int, disk: Disk | None = None) -> None:

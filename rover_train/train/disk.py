@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+from rover_train.train.errors import DiskError
 
 Filler = Callable[[IO[bytes]], object]
 
@@ -46,3 +49,21 @@ class Disk:
         beside = path.with_name(f".{path.name}.tmp")
         self.write(beside, content)
         self.rename(beside, path)
+
+
+@contextmanager
+def refusals(place: Path) -> Iterator[None]:
+    """What the disk refuses inside becomes a DiskError that names the place. Libraries wrap a full disk in errors of
+    their own; what is none of the disk's stays what it is."""
+    try:
+        yield
+    except OSError as error:
+        raise DiskError(place, f"not written: {error.strerror or error}", hint=_WHOLE) from error
+    except Exception as error:
+        told = " ".join(str(error).split())
+        if type(error).__name__ == "SafetensorError" or "unexpected pos" in told or "failed writing" in told:
+            raise DiskError(place, f"not written: {told[:160]}", hint=_WHOLE) from error
+        raise
+
+
+_WHOLE = "a checkpoint before it is whole: --resume goes on from there"

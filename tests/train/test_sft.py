@@ -159,7 +159,7 @@ def test_a_loss_that_is_no_number_names_the_pass(sft: Make) -> None:
         lambda module, given, out: out + torch.where(given[0] == 60, math.nan, 0.0)[..., None]
     )
     before = {n: p.detach().clone() for n, p in own.model.named_parameters()}
-    with pytest.raises(NotFinite, match="loss is not finite at step 1, batch of bad$"):
+    with pytest.raises(NotFinite, match=r"loss is not finite at step 1, batch of bad$"):
         own._update()
     hook.remove()
     assert all(torch.equal(before[n], p) for n, p in own.model.named_parameters())
