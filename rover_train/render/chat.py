@@ -5,7 +5,6 @@ The template is asked for text alone; ids are made elsewhere, piece by piece, so
 
 from __future__ import annotations
 
-import datetime
 import re
 from functools import cached_property
 from typing import Any
@@ -14,7 +13,7 @@ from rover_store.errors import UsageError
 from rover_train.render.protocol import Message, Offer
 
 #: a template that writes the date of the day writes this one, so that equal conversations give equal text
-_DAY = datetime.datetime(2024, 7, 26)
+_DAY = "{%- macro strftime_now(format) -%}{{- '2024-07-26' if '%Y-' in format else '26 Jul 2024' -}}{%- endmacro -%}"
 _SPACE = re.compile(r"\s*")
 _ASK, _SAY, _SHOWN = "Ask7", "Say7", "Shown7"
 
@@ -24,7 +23,10 @@ class Chat:
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
-        if not getattr(tokenizer, "chat_template", None):
+        template = getattr(tokenizer, "chat_template", None)
+        dated = isinstance(template, str) and "strftime_now" in template
+        self._template = _DAY + template if dated else None
+        if not template:
             raise UsageError(
                 "the tokenizer has no chat template",
                 hint="set tokenizer.chat_template, or put a chat_template.jinja into the model's folder",
@@ -40,7 +42,7 @@ class Chat:
                     tools=(offer.schemas or None) if offer else None,
                     tokenize=False,
                     add_generation_prompt=prompt,
-                    strftime_now=_DAY.strftime,
+                    chat_template=self._template,
                 )
             )
         except Exception as error:  # a template runs code of its own and may raise anything

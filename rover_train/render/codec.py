@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -21,8 +22,14 @@ class Codec:
 
     @cached_property
     def _special_text(self) -> re.Pattern[str] | None:
-        names = sorted(filter(None, self.special), key=len, reverse=True)
-        return re.compile("|".join(map(re.escape, names))) if names else None
+        return _any_of(self.special)
+
+    @cached_property
+    def _control_text(self) -> re.Pattern[str] | None:
+        """The special tokens, and what else the template's structure is made of."""
+        template = str(getattr(self.tokenizer, "chat_template", ""))
+        added = {str(token) for token in self.tokenizer.added_tokens_decoder.values()}
+        return _any_of(self.special.keys() | {name for name in added if name in template and not name.isspace()})
 
     def encode(self, text: str, *, after: str = "") -> list[int]:
         """The ids of a text that stands behind `after`, a special token (tokenizers that mark the start of a text
@@ -44,11 +51,11 @@ class Codec:
         return str(self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
     def harmless(self, text: str) -> str:
-        """The text of an observation in which names of special tokens are broken by a space, so that no file can
-        end a turn or begin another."""
-        if self._special_text is None:
+        """The text of an observation in which names of control tokens are broken by a space, so that no file can end
+        a turn or begin another."""
+        if self._control_text is None:
             return text
-        return self._special_text.sub(lambda found: f"{found.group()[0]} {found.group()[1:]}", text)
+        return self._control_text.sub(lambda found: f"{found.group()[0]} {found.group()[1:]}", text)
 
     def clipped(self, text: str, budget: int, mark: str) -> str:
         """The text, cut to so many tokens with the mark at its end: at a line's end or a space where one is near."""
@@ -76,3 +83,8 @@ class Codec:
         if self._backend is not None:
             return list(self._backend.encode(text, add_special_tokens=False).ids)
         return list(self.tokenizer.encode(text, add_special_tokens=False))
+
+
+def _any_of(names: Iterable[str]) -> re.Pattern[str] | None:
+    found = sorted(filter(None, names), key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, found))) if found else None
