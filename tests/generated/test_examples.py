@@ -22,7 +22,7 @@ ORDER = (
     "doctor",
 )  # fmt: skip
 #: run by tests of their own
-LONG = ("demo", "bench", "explain", "promote", "evolve")
+LONG = ("demo", "bench", "explain", "promote", "evolve", "compare", "report")
 
 
 def examples(name: str) -> list[str]:
