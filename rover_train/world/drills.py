@@ -1,8 +1,9 @@
 """Drills: short dialogues with made-up tables, played on a desk in memory, to pretrain a small model.
 
 Real models come to a task knowing how to read, copy, look up and call a tool; a model from a config knows nothing, and
-a few hundred packages cannot teach it to copy. A drill is one part of a chore (a report, a looked-up report, a cell)
-on tables of its own: no package, none of its files, and never a whole task.
+a few hundred packages cannot teach it to copy. A drill is one part of a chore (a report, a looked-up report, a cell),
+or two of the same kind, on tables of its own: no package, none of its files, and never a whole task, whose parts are
+of different kinds.
 """
 
 from __future__ import annotations
@@ -39,8 +40,12 @@ def drills(renderer: Renderer, seed: int) -> Iterator[Row]:
 def draw(rng: random.Random, kinds: str = "RLEV") -> tuple[PolicyView, dict[str, Table]]:
     """A drill: what is asked, and the tables."""
     tables = workspaces.draw(rng)
-    chore = Chore((_part(rng, rng.choice(kinds), tables),), "ledger.csv")
-    return PolicyView(spec.request(chore, rng).strip(), offered(propose.TOOLS)), tables
+    kind, count = rng.choice(kinds), rng.choice((1, 2))
+    ledger = rng.sample(tables["ledger.csv"][1:], count)
+    paths = rng.sample(propose.PATHS, count)
+    parts = tuple(_part(rng, kind, tables, row, path) for row, path in zip(ledger, paths, strict=True))
+    request = spec.request(Chore(parts, "ledger.csv"), rng).strip()
+    return PolicyView(request, offered(propose.TOOLS)), tables
 
 
 def render(renderer: Renderer, view: PolicyView, tables: dict[str, Table]) -> Row:
@@ -54,15 +59,13 @@ def render(renderer: Renderer, view: PolicyView, tables: dict[str, Table]) -> Ro
     return dialogue.rows()[0]
 
 
-def _part(rng: random.Random, kind: str, tables: dict[str, Table]) -> Part:
+def _part(rng: random.Random, kind: str, tables: dict[str, Table], row: list[str], path: str) -> Part:
     if kind in "RL":
         sites = Counter(row[1] for row in tables["main.csv"][1:])
         least, most = propose.ROWS if kind == "R" else propose.LOOKED_UP
         site = rng.choice(sorted(s for s, n in sites.items() if least <= n <= most))
         key, value = Column(name="id", type="integer"), Column(name="rate" if kind == "L" else "qty", type="integer")
-        path = rng.choice(propose.PATHS)
         return Report("report", path, "main.csv", ("site", site), key, value, LOOKUP if kind == "L" else None)
-    row = rng.choice(tables["ledger.csv"][1:])
     where = ("id", int(row[0]))
     if kind == "V":
         return Change("cell", where, "paid", lookup=LOOKUP)

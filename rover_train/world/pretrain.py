@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,9 +25,10 @@ from rover_train.world import model as small
 from rover_train.world import tokenizer as words
 from rover_train.world.drills import drills
 
-STEPS = 900
+STEPS = 600
 COPYING = 40
-DRILLS = 16
+#: drills in a batch, and batches that are sorted by length together
+DRILLS, SORTED = 16, 8
 WINDOW = 1024
 OPTIM = OptimSettings(name="muon", lr=3e-3, muon_lr=0.02, schedule="linear", warmup=20, floor=0.05)
 IGNORED = -100
@@ -59,12 +61,12 @@ def pretrain(
 
 def _train(model: Any, renderer: Renderer, seed: int, steps: int, told: Told) -> dict[str, Any]:
     optimiser = optim.build(model, OPTIM)
-    rows = drills(renderer, seed)
+    batches = _batches(drills(renderer, seed), seed)
     chance = torch.Generator().manual_seed(seed)
     loss, tokens = 0.0, 0
     model.train()
     for step in range(steps):
-        ids, labels = _copying(model.config.vocab_size, chance) if step < COPYING else _batch(rows)
+        ids, labels = _copying(model.config.vocab_size, chance) if step < COPYING else _padded(next(batches))
         optimiser.zero_grad()
         value = _loss(model, ids, labels)
         value.backward()  # type: ignore[no-untyped-call]
@@ -91,11 +93,20 @@ def _copying(vocabulary: int, chance: torch.Generator) -> tuple[Tensor, Tensor]:
     return ids, labels
 
 
-def _batch(rows: Iterator[Row]) -> tuple[Tensor, Tensor]:
-    """The next drills, padded at the right; loss on what the policy writes."""
-    taken = [next(rows) for _ in range(DRILLS)]
+def _batches(rows: Iterator[Row], seed: int) -> Iterator[list[Row]]:
+    """Drills of like length together, since padded tokens cost as much as real ones."""
+    chance = random.Random(seed)
+    while True:
+        some = sorted((next(rows) for _ in range(DRILLS * SORTED)), key=lambda row: len(row.ids))
+        batches = [some[at : at + DRILLS] for at in range(0, len(some), DRILLS)]
+        chance.shuffle(batches)
+        yield from batches
+
+
+def _padded(taken: list[Row]) -> tuple[Tensor, Tensor]:
+    """Drills padded at the right; loss on what the policy writes."""
     width = max(len(row.ids) for row in taken)
-    ids, labels = torch.zeros(DRILLS, width, dtype=torch.long), torch.full((DRILLS, width), IGNORED)
+    ids, labels = torch.zeros(len(taken), width, dtype=torch.long), torch.full((len(taken), width), IGNORED)
     for at, row in enumerate(taken):
         here = torch.tensor(row.ids)
         ids[at, : len(row.ids)] = here
