@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import Any
 
 from rover_store.records import Call
@@ -27,11 +28,10 @@ _LISTS = ("columns", "rows", "files", "sheets")
 def words(text: str) -> Iterator[str]:
     """The values in running text."""
     for word in _WORD.findall(text):
-        yield from _value(word.strip(".:-/+"))
-        if word[0] in "+-.":
-            yield from _value(word.rstrip(".:-/+"))
-    for number in _THOUSANDS.findall(text):
-        yield from _value(number.replace(",", ""))
+        yield from _values(word)
+    if "," in text:
+        for number in _THOUSANDS.findall(text):
+            yield from _values(number.replace(",", ""))
 
 
 def cells(value: Any) -> Iterator[str]:
@@ -60,12 +60,9 @@ def of_output(call: Call) -> Iterator[str]:
     if answer is None:
         yield from words(call.output)
     elif call.tool == "shell":
-        yield from words(str(answer.get("stdout", "")))
-        yield from words(str(answer.get("stderr", "")))
+        yield from words(f"{answer.get('stdout', '')}\n{answer.get('stderr', '')}")
     else:
-        for name in _LISTS:
-            for cell in _contents(answer.get(name)):
-                yield from words(cell)
+        yield from words("\n".join(cell for name in _LISTS for cell in _contents(answer.get(name))))
 
 
 def _answer(call: Call) -> dict[str, Any] | None:
@@ -90,13 +87,19 @@ def _contents(value: Any) -> Iterator[str]:
         yield from cells(value)
 
 
-def _value(text: str) -> Iterator[str]:
+@lru_cache(maxsize=1 << 16)
+def _values(word: str) -> tuple[str, ...]:
+    """What a word is worth: itself without the points and dashes around it, and as a signed number where it is one."""
+    bare = word.strip(".:-/+")
+    found = (_value(bare), _value(word.rstrip(".:-/+")) if word[0] in "+-." else None)
+    return tuple(value for value in found if value is not None)
+
+
+def _value(text: str) -> str | None:
     number = _number(text)
     if number is not None:
-        if sum(c.isdigit() for c in number.lstrip("-0.")) >= FEWEST_DIGITS:
-            yield number
-    elif len(text) >= SHORTEST_TEXT:
-        yield text
+        return number if sum(c.isdigit() for c in number.lstrip("-0.")) >= FEWEST_DIGITS else None
+    return text if len(text) >= SHORTEST_TEXT else None
 
 
 def _number(text: str) -> str | None:
