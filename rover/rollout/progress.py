@@ -19,9 +19,9 @@ from rover.rollout.together import Done
 from rover.sandbox.pool import Pool
 from rover.sandbox.protocol import Runtime
 from rover.verify.grade import grade, run_checks
-from rover.verify.many import Asked, know
+from rover.verify.many import Asked, Known, know
 from rover.verify.plan import Graded as State
-from rover.verify.shown import Memo
+from rover.verify.plan import plan
 from rover_store.errors import SandboxError
 from rover_store.records import Criterion, Score, Verdict
 
@@ -57,7 +57,7 @@ class TreeGrader:
         self._evidence: Evidence = evidence if evidence is not None else MemoryEvidence()
         self._clock = clock
         self._boxes = Pool(runtime, max(1, workers))
-        self._memo = Memo()
+        self._known = Known()
         self._rows: dict[Key, Row] = {}
         #: checks that were run in batches so far
         self.checks = 0
@@ -89,14 +89,14 @@ class TreeGrader:
         ways: dict[Key, Asked] = {}
         for env, done in items:
             if self._kept(env, done) is None:
-                ends[done.result.id] = Asked(env.verifier.criteria, grading.of_rollout(done.result, env))
+                ends[done.result.id] = Asked(env.verifier.criteria, grading.of_rollout(done.result, env), True)
             for tree in _trees(done)[:-1]:
                 key = (env.verifier_id, env.start_tree, tree)
                 if key not in self._rows and key not in ways:
-                    ways[key] = Asked(_progress(env), _state(env, done, tree))
-        files = items[0][0].verifier_files
+                    ways[key] = Asked(_progress(env), _state(env, done, tree), False)
+        env, asked = items[0][0], [*ends.values(), *ways.values()]
         try:
-            self.checks += know(self._boxes.box, files, [*ends.values(), *ways.values()], self._memo)
+            self.checks += know(self._boxes.box, env.verifier_id, env.verifier_files, asked, self._known)
         except SandboxError:
             return  # what is not known is run one by one, and says so
 
@@ -123,7 +123,7 @@ class TreeGrader:
         state = grading.of_rollout(done.result, env)
         for left in reversed(range(grading.TRIES)):
             try:
-                found = grade(self._boxes.box, env.verifier, env.verifier_files, state, memo=self._memo)
+                found = grade(self._boxes.box, env.verifier, env.verifier_files, state, memo=self._known.memo)
                 verdict = found.verdict(done.result.id, env.verifier_id, self.runtime_id)
             except SandboxError as error:
                 verdict = Verdict(
@@ -141,10 +141,23 @@ class TreeGrader:
         """Statuses on a tree on the way, asked for once."""
         key = (env.verifier_id, env.start_tree, tree)
         if key not in self._rows:
-            state = _state(env, done, tree)
-            scores = run_checks(self._boxes.box, _progress(env), env.verifier_files, state, memo=self._memo)
-            self._rows[key] = _statuses(env.verifier.criteria, scores)
+            self._rows[key] = self._asked(env, _state(env, done, tree))
         return self._rows[key]
+
+
+    def _asked(self, env: Env, state: State) -> Row:
+        """What is known of a state; the rest is run now."""
+        criteria, memo = _progress(env), self._known.memo
+        todo = plan(criteria, env.verifier_files, state, memo)
+        found: dict[str, Status] = {name: one["score"] for name, one in todo.found.items()}
+        for criterion, name in todo.names.items():
+            if criterion not in found and name in self._known.statuses:
+                found[criterion] = self._known.statuses[name]
+        left = tuple(c for c in criteria if c.id not in found)
+        if left:
+            scores = run_checks(self._boxes.box, left, env.verifier_files, state, memo=memo)
+            found |= {s.criterion: s.score for s in scores if s.status == "scored"}
+        return tuple(found.get(c.id) for c in env.verifier.criteria)
 
 
 def _trees(done: Done) -> list[str]:

@@ -45,12 +45,10 @@ def grade(payload: Json) -> list[Json]:
     and seed (see conditions), check_wall_s, wall_s. `start` and `end` are the paths that a part is shown: of the
     second part on, all others are removed before its checks run.
     """
-    os.umask(0o077)
     become_reaper()
-    _own_names()
-    conditions.apply(float(payload.get("clock", 0.0)), int(payload.get("seed", 0)))
+    prepare(float(payload.get("clock", 0.0)), int(payload.get("seed", 0)))
     deadline = time.monotonic() + float(payload.get("wall_s", 25.0))
-    refused = _read_once([c for part in payload["parts"] for c in part["criteria"]])
+    refused = read_once([c for part in payload["parts"] for c in part["criteria"]])
     out: list[Json] = []
     spoilt = ""
     for number, part in enumerate(payload["parts"]):
@@ -62,17 +60,24 @@ def grade(payload: Json) -> list[Json]:
     return out
 
 
+def prepare(clock: float, seed: int) -> None:
+    """Before any check is forked: who may read what is written, which names answer, what time it is."""
+    os.umask(0o077)
+    _own_names()
+    conditions.apply(clock, seed)
+
+
 def _part(criteria: list[Json], payload: Json, deadline: float, spoilt: str) -> tuple[list[Json], str]:
     """What the checks of one part say, and why the rest cannot be run any more."""
-    before, seen = _contents(), _stats()
+    before, seen = _contents(), stats()
     out: list[Json] = []
     for criterion in criteria:
         left = min(float(payload.get("check_wall_s", 10.0)), deadline - time.monotonic())
         if spoilt or left <= 0:
             found = {"error": spoilt or "no time was left for this check"}
         else:
-            found = _irregular(criterion, payload) or _checked(criterion, payload, left)
-            if _stats() != seen:
+            found = irregular(criterion, payload) or _checked(criterion, payload, left)
+            if stats() != seen:
                 found = {"error": "the check changed the workspace"}
                 spoilt = f"not run: {criterion['id']} changed the workspace"
         out.append({"criterion": criterion["id"], **found})
@@ -95,7 +100,7 @@ def _show_only(part: Json) -> None:
                 os.rmdir(folder)
 
 
-def _irregular(criterion: Json, payload: Json) -> Json | None:
+def irregular(criterion: Json, payload: Json) -> Json | None:
     """Infrastructure first: evidence that is no regular file fails the criterion before any check runs."""
     for path in criterion.get("paths", ()):
         for known, reason in payload.get("irregular", {}).items():
@@ -133,7 +138,7 @@ def _code(name: str) -> CodeType:
     return known[1]
 
 
-def _read_once(criteria: list[Json]) -> dict[str, str]:
+def read_once(criteria: list[Json]) -> dict[str, str]:
     """Parse tables and compile checks before forking, so that the checks of one grading share the work.
 
     Returns deliverables that take too long to read, with the reason: they are not the verifier's fault.
@@ -164,10 +169,12 @@ def _read_ahead(path: Path, ends: float) -> bool:
 # --- one check -------------------------------------------------------------------------------------------------
 def _checked(criterion: Json, payload: Json, wall_s: float) -> Json:
     """What one check says, run in a process of its own."""
-    found, why = isolated(lambda: _answer(criterion, payload), wall_s)
-    if why:
-        return {"error": why}
-    # what comes out of a check's process is as untrusted as the check
+    found, why = isolated(lambda: answer(criterion, payload), wall_s)
+    return {"error": why} if why else taken(found)
+
+
+def taken(found: Any) -> Json:
+    """What comes out of a check's process is as untrusted as the check."""
     if isinstance(found, dict) and set(found) == {"error"}:
         return {"error": _words(found["error"])}
     if isinstance(found, dict) and set(found) == {"score", "reason"}:
@@ -175,7 +182,7 @@ def _checked(criterion: Json, payload: Json, wall_s: float) -> Json:
     return {"error": "the check ended without a result"}
 
 
-def _answer(criterion: Json, payload: Json) -> Json:
+def answer(criterion: Json, payload: Json) -> Json:
     """What one check says, as {"score", "reason"} or {"error"}."""
     evidence = Evidence(
         message=payload.get("message", ""),
@@ -237,7 +244,7 @@ def _where(error: BaseException) -> str:
 
 
 # --- the workspace ---------------------------------------------------------------------------------------------
-def _stats() -> Mapping[str, tuple[int, ...]]:
+def stats() -> Mapping[str, tuple[int, ...]]:
     out = {}
     for path in _files():
         with contextlib.suppress(OSError):

@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rover.verify import inside
+from rover.verify.inside_series import series
 from rover.verify.process import become_reaper, end
 
 Json = dict[str, Any]
@@ -37,12 +38,12 @@ TEMPORARY = ("/tmp", "/dev/shm")
 Span = tuple[int, int]
 
 
-def grade(payload: Json) -> list[Json | None]:
-    """What the checks said of each state, in order: {criterion: {score, reason} or {error}}; None where its process
-    did not end well, or was not begun because an earlier one left traces.
+def grade(payload: Json) -> list[Any]:
+    """What came of each job, in order; None where its process did not end well, or was not begun because an earlier one
+    left traces.
 
-    payload: jobs [span], blobs {id: span}. A job on the shelf is {files: {path: blob id}, grade: payload of
-    `inside.grade`, wall_s}.
+    payload: jobs [(span, seconds)], blobs {id: span}. A job on the shelf is {files: {path: blob id}, grade: payload of
+    `inside.grade`}, and gives {criterion: {score, reason} or {error}}; or {series: see `inside_series`}.
     """
     become_reaper()
     shelf = os.open("shelf", os.O_RDONLY)
@@ -51,15 +52,15 @@ def grade(payload: Json) -> list[Json | None]:
     before, strewn = _stats("verifier"), _strewn()
     inside.compile_checks("verifier")
     with tempfile.TemporaryFile() as spool:
-        for span in payload["jobs"]:
-            done.append(_state(shelf, span, payload["blobs"], spool.fileno(), float(payload["wall_s"])))
+        for span, wall_s in payload["jobs"]:
+            done.append(_state(shelf, span, payload["blobs"], spool.fileno(), wall_s))
             if not _emptied() or _stats("verifier") != before or _strewn() != strewn:
                 done[-1] = False
                 break
         spool.seek(0)
         said = iter([json.loads(line) for line in spool.read().splitlines()])
     os.close(shelf)
-    out: list[Json | None] = [next(said, None) if ended else None for ended in done]
+    out = [next(said, None) if ended else None for ended in done]
     return out + [None] * (len(payload["jobs"]) - len(out))
 
 
@@ -70,11 +71,7 @@ def _state(shelf: int, span: Span, blobs: Mapping[str, Span], spool: int, wall_s
     if pid == 0:
         code = 1
         try:
-            job = json.loads(_read(shelf, span))
-            _lay_out(job["files"], shelf, blobs)
-            os.close(shelf)
-            said = {found.pop("criterion"): found for found in inside.grade(job["grade"])}
-            line = json.dumps(said).encode() + b"\n"
+            line = json.dumps(_job(json.loads(_read(shelf, span)), _Floor(shelf, blobs))).encode() + b"\n"
             while line:
                 line = line[os.write(spool, line) :]
             code = 0
@@ -93,22 +90,47 @@ def _state(shelf: int, span: Span, blobs: Mapping[str, Span], spool: int, wall_s
     return False
 
 
+def _job(job: Json, floor: _Floor) -> Any:
+    if "series" in job:
+        return series(job["series"], floor.lay)
+    floor.lay(job["files"])
+    floor.close()
+    return {found.pop("criterion"): found for found in inside.grade(job["grade"])}
+
+
 def _read(shelf: int, span: Span) -> bytes:
     offset, size = span
     return os.pread(shelf, size, offset)
 
 
-def _lay_out(files: Mapping[str, str], shelf: int, blobs: Mapping[str, Span]) -> None:
-    """Files as a box lays them out: mode 0644, the time EPOCH."""
-    os.umask(0o022)
-    made = set()
-    for path, blob in files.items():
-        folder = os.path.dirname(path)
-        if folder not in made:
-            os.makedirs(folder, exist_ok=True)
-            made.add(folder)
+class _Floor:
+    """Where states are laid out, as a box lays them out: mode 0644, the time EPOCH. What stays is not touched."""
+
+    def __init__(self, shelf: int, blobs: Mapping[str, Span]) -> None:
+        self._shelf = shelf
+        self._blobs = blobs
+        self._lies: dict[str, str] = {}
+
+    def lay(self, files: Mapping[str, str]) -> None:
+        os.umask(0o022)
+        for path in [p for p, blob in self._lies.items() if files.get(p) != blob]:
+            os.unlink(path)
+            del self._lies[path]
+            folder = os.path.dirname(path)
+            while folder and not os.listdir(folder):
+                os.rmdir(folder)
+                folder = os.path.dirname(folder)
+        for path, blob in files.items():
+            if path not in self._lies:
+                self._write(path, _read(self._shelf, self._blobs[blob]))
+                self._lies[path] = blob
+
+    def close(self) -> None:
+        os.close(self._shelf)
+
+    def _write(self, path: str, data: bytes) -> None:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        data = _read(shelf, blobs[blob])
         while data:
             data = data[os.write(fd, data) :]
         os.utime(fd, (EPOCH, EPOCH))

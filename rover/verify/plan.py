@@ -40,6 +40,8 @@ class Part:
     shown: Shown
     view: Graded
     criteria: list[Criterion]
+    #: stands for the check files and everything that is shown; empty where nothing is remembered
+    rests_on: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class Todo:
     found: dict[str, Mapping[str, Any]]
     names: dict[str, str]
     calls: list[list[Part]]
+    #: all criteria, known or not, by what they are shown
+    groups: dict[Shown, Part]
 
 
 def plan(
@@ -66,16 +70,19 @@ def plan(
     found: dict[str, Mapping[str, Any]] = {}
     names: dict[str, str] = {}
     left: dict[Shown, Part] = {}
+    every: dict[Shown, Part] = {}
     for shown, group in groups(criteria).items():
-        view = _view(shown, whole)
+        view, rests_on = _view(shown, whole), ""
         if memo is not None:
-            keys = _keys(memo, group, verifier_files, anchors, view)
+            rests_on = _rests_on(memo, verifier_files, view)
+            keys = {c.id: memo.key(c, anchors_for(c, anchors), rests_on) for c in group}
             found |= {name: memo.known[key] for name, key in keys.items() if key in memo.known}
             names |= keys
         todo = [c for c in group if c.id not in found and names.get(c.id) not in skip]
+        every[shown] = Part(shown, view, group, rests_on)
         if todo:
-            left[shown] = Part(shown, view, todo)
-    return Todo(found, names, together(left))
+            left[shown] = Part(shown, view, todo, rests_on)
+    return Todo(found, names, together(left), every)
 
 
 def remember(memo: Memo, names: Mapping[str, str], said: Mapping[str, Mapping[str, Any]]) -> None:
@@ -106,27 +113,26 @@ def _view(shown: Shown, whole: Graded) -> Graded:
     )
 
 
-def _keys(
-    memo: Memo, group: list[Criterion], verifier_files: Files, anchors: Mapping[str, Any], graded: Graded
-) -> dict[str, str]:
+def _rests_on(memo: Memo, verifier_files: Files, graded: Graded) -> str:
     checks = memo.ids({p: d for p, d in verifier_files.items() if p.startswith("checks/")})
     conditions = [graded.conditions.clock, graded.conditions.seed]
     evidence = [memo.ids(graded.start), memo.ids(graded.end), dict(graded.irregular), graded.message, conditions]
-    rests_on = digest([checks, evidence])
-    return {c.id: memo.key(c, anchors_for(c, anchors), rests_on) for c in group}
+    return digest([checks, evidence])
+
+
+def criterion_of(criterion: Criterion, verifier_files: Files) -> dict[str, Any]:
+    """What the box is told of a criterion."""
+    anchors = anchors_for(criterion, anchors_of(verifier_files))
+    return {"id": criterion.id, "check": criterion.check, "paths": list(criterion.paths), "anchors": anchors}
 
 
 def job_of(parts: list[Part], verifier_files: Files, limits: Limits) -> dict[str, Any]:
     """What the box is told of some parts. The first part is shown all that the others are."""
     first = parts[0].view
-    anchors = anchors_of(verifier_files)
     return {
         "parts": [
             {
-                "criteria": [
-                    {"id": c.id, "check": c.check, "paths": list(c.paths), "anchors": anchors_for(c, anchors)}
-                    for c in part.criteria
-                ],
+                "criteria": [criterion_of(c, verifier_files) for c in part.criteria],
                 "irregular": dict(part.view.irregular),
                 "start": sorted(part.view.start),
                 "end": sorted(part.view.end),

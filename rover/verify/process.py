@@ -30,7 +30,7 @@ def isolated(work: Callable[[], Any], wall_s: float) -> tuple[Any, str]:
     pid = os.fork()
     if pid == 0:
         try:
-            _confine(result_w, prints_w, wall_s)
+            confine(result_w, prints_w, wall_s)
             os.write(3, json.dumps(work()).encode())
         finally:
             os._exit(0)
@@ -62,16 +62,18 @@ def become_reaper() -> None:
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
 
-def _confine(result_w: int, prints_w: int, wall_s: float) -> None:
-    """Inside the fork: descriptor 0 is empty, 1 and 2 are the prints, 3 the result, and nothing else is open."""
+def confine(result_w: int, prints_w: int, wall_s: float, control: int | None = None) -> None:
+    """Inside the fork: descriptor 0 is empty, 1 and 2 are the prints, 3 the result, 4 what it is told where it is told
+    anything, and nothing else is open."""
     os.setpgid(0, 0)
+    told = [] if control is None else [os.dup(control)]
     result, prints = os.dup(result_w), os.dup(prints_w)
     empty = os.open(os.devnull, os.O_RDONLY)
-    high = max(result, prints, empty) + 1
-    result, prints, empty = (_lift(fd, high) for fd in (result, prints, empty))
-    for fd, at in ((empty, 0), (prints, 1), (prints, 2), (result, 3)):
+    high = max(result, prints, empty, *told) + 1
+    result, prints, empty, *told = (_lift(fd, high) for fd in (result, prints, empty, *told))
+    for fd, at in ((empty, 0), (prints, 1), (prints, 2), (result, 3), *((fd, 4) for fd in told)):
         os.dup2(fd, at, inheritable=at < 3)
-    os.closerange(4, 4096)
+    os.closerange(4 + len(told), 4096)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit is an OSError
     _limit(resource.RLIMIT_AS, _mapped() + MEMORY_BYTES)
     _limit(resource.RLIMIT_CPU, max(1, math.ceil(wall_s)))
@@ -131,20 +133,30 @@ def end(pid: int, grace_s: float) -> int:
     ended = os.pidfd_open(pid)
     select.select([ended], [], [], grace_s)
     os.close(ended)
+    status = kill(pid)
+    reap()
+    return status
+
+
+def kill(pid: int) -> int:
+    """Kill a child and its group; what left the group stays for `reap`."""
     for target in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             target(pid, signal.SIGKILL)
-    _, status = os.waitpid(pid, 0)
-    for _ in range(200):  # orphans come to this process: it is their reaper
+    return os.waitpid(pid, 0)[1]
+
+
+def reap() -> None:
+    """End every child that is left: orphans come to this process, which is their reaper."""
+    for _ in range(200):
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:  # the kernel says that none is left, which is cheaper than to look for them
-            break
+            return
         for child in _children():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(child, signal.SIGKILL)
-    return status
 
 
 def _children() -> list[int]:

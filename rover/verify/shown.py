@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from rover.sandbox.protocol import Files
@@ -73,9 +74,13 @@ def anchors_for(criterion: Criterion, stored: Mapping[str, Any]) -> dict[str, An
 
 def anchors_of(verifier_files: Files) -> dict[str, Any]:
     """Values of anchors.json by id; none where it cannot be read, which the checks that need one will say."""
+    return dict(_anchors(verifier_files.get("anchors.json", b"")))
+
+
+@lru_cache(maxsize=64)
+def _anchors(stored: bytes) -> dict[str, Any]:
     try:
-        stored = json.loads(verifier_files["anchors.json"]) if "anchors.json" in verifier_files else {"anchors": []}
-        return {a["id"]: a["value"] for a in stored["anchors"]}
+        return {a["id"]: a["value"] for a in json.loads(stored)["anchors"]} if stored else {}
     except (ValueError, LookupError, TypeError):
         return {}
 

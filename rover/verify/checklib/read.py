@@ -166,6 +166,12 @@ def _once(kind: str, path: Path | str, which: object, read: Callable[[], Any]) -
     return found
 
 
+def forget() -> None:
+    """Let go of what was read, tables of the start apart: those cannot be changed, and stand for one file each."""
+    for key in [k for k in _CACHE if k[0] != "table" or not str(k[1]).startswith("start/")]:
+        del _CACHE[key]
+
+
 def table(path: Path | str, sheet: str | None = None) -> Table:
     """The table in a file, by its ending: csv, tsv, xlsx (first sheet unless named), json, jsonl."""
     found: Table = _once("table", path, sheet, lambda: _table(path, sheet))
