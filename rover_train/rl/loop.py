@@ -18,11 +18,12 @@ from rover_train.evaluate import evaluate_model, wanted
 from rover_train.evaluation import Evaluation
 from rover_train.rl.arena import Arena
 from rover_train.rl.learn import Learner, Reference
-from rover_train.rl.players import OwnPlayer, Player
+from rover_train.rl.players import OwnPlayer, Player, ServedPlayer
 from rover_train.rl.samples import write_samples
 from rover_train.rl.step import ByScheme, Credits, Learn, Stepped, stepped
 from rover_train.rl.timing import Timing
 from rover_train.rl.update import Updater
+from rover_train.sample.vllm import VllmSampler
 from rover_train.train import checkpoint, optim, rng
 from rover_train.train.checkpoint import Best, State
 from rover_train.train.device import Placed, place
@@ -43,6 +44,10 @@ def check(config: Config, split: Split) -> None:
         )
     if config.method == "opd" and not config.rl.teacher:
         raise UsageError("opd learns from a teacher, and rl.teacher names none")
+    if config.rl.server and config.model.lora is None:
+        raise UsageError("rl.server gets an adapter each step, and model.lora is absent: nothing could be handed over")
+    if config.rl.server and not config.rl.server_model:
+        raise UsageError("rl.server_model is missing: the name under which the server lists the model")
     if not split.train.packages:
         raise UsageError("the split has no package to train on")
 
@@ -55,7 +60,11 @@ def train(
     check(run.config, split)
     timing = Timing()
     with Arena(store, runtime, run.config.revision, width=run.config.rl.width, timing=timing) as arena:
-        return Loop(run, arena, loaded, split).run_all(stop)
+        loop = Loop(run, arena, loaded, split)
+        try:
+            return loop.run_all(stop)
+        finally:
+            loop.player.close()
 
 
 class Loop:
@@ -225,9 +234,13 @@ class Loop:
     # --- who plays ---------------------------------------------------------------------------------------
     def _player(self) -> Player:
         rl = self.config.rl
-        return OwnPlayer(
-            self.loaded, self.renderer, temperature=rl.temperature, top_p=rl.top_p, max_turn_tokens=rl.max_turn_tokens
-        )
+        drawn: dict[str, Any] = {
+            "temperature": rl.temperature, "top_p": rl.top_p, "max_turn_tokens": rl.max_turn_tokens
+        }  # fmt: skip
+        if not rl.server:
+            return OwnPlayer(self.loaded, self.renderer, **drawn)
+        served = VllmSampler(rl.server, rl.server_model, self.renderer, lanes=rl.width, **drawn)
+        return ServedPlayer(self.loaded, served, Path(rl.server_folder or self.run.folder / "adapters"))
 
     def _judge(self) -> Player:
         turn = self.config.rl.max_turn_tokens

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any, Protocol
 
 from rover.policy.protocol import Policy
-from rover_train.models import Loaded, weights_id
+from rover_train.models import Loaded, save_adapter, weights_id
 from rover_train.render import Renderer
 from rover_train.sample.policy import Actor, ModelPolicy
 from rover_train.sample.sampler import Sampler
+from rover_train.sample.vllm import VllmSampler
 
 
 class Player(Protocol):
@@ -22,6 +25,9 @@ class Player(Protocol):
 
     def done(self) -> None:
         """The rollouts are over; the weights may change."""
+
+    def close(self) -> None:
+        """The run is over."""
 
 
 class OwnPlayer:
@@ -46,6 +52,41 @@ class OwnPlayer:
 
     def done(self) -> None:
         self.sampler.release()
+
+    def close(self) -> None:
+        self.sampler.release()
+
+
+class ServedPlayer:
+    """A server generates, with the adapter of each step loaded under a name of its own."""
+
+    exact = False
+
+    def __init__(self, loaded: Loaded, sampler: VllmSampler, folder: Path) -> None:
+        self.loaded = loaded
+        self.sampler = sampler
+        self.folder = folder
+        self._last: Path | None = None
+        sampler.check()
+
+    def ready(self, step: int) -> tuple[Policy, Actor]:
+        place = self.folder / f"adapter-{step:06d}"
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        save_adapter(self.loaded, place)
+        self.sampler.load_adapter(place.absolute())
+        if self._last is not None and self._last != place:
+            shutil.rmtree(self._last, ignore_errors=True)
+        self._last = place
+        return ModelPolicy(self.sampler, policy_id(self.loaded, self.sampler.renderer, self.sampler)), self.sampler
+
+    def done(self) -> None:
+        self.sampler.release()
+
+    def close(self) -> None:
+        self.sampler.close()
+        if self._last is not None:
+            shutil.rmtree(self._last, ignore_errors=True)
 
 
 def policy_id(loaded: Loaded, renderer: Renderer, sampler: Any) -> str:

@@ -42,8 +42,10 @@ class RlSettings(Section):
     """So many steps in a row with nothing but tied groups give a warning."""
     server: str = ""
     """URL of a vLLM server that generates; empty: the model in this process does."""
+    server_model: str = ""
+    """Name under which the server lists the model that training starts from."""
     server_folder: str = ""
-    """A folder that this process and the server both see, for the adapter of each step."""
+    """A folder that this process and the server both see, for the adapter of each step; empty: in the run's."""
     teacher: str = ""
     """The model that on-policy distillation learns from; it has the same tokenizer."""
 

@@ -263,3 +263,33 @@ def test_a_teacher_of_another_tokenizer_is_refused(world: World, tmp_path: Path)
     settings = tiny_rl.config(world.commit, method="opd", rl={"teacher": str(other)})
     with pytest.raises(UsageError, match=r"teacher .*other': its vocabulary is not the student's"):
         teacher_of(settings, models.load(str(world.raw)))
+
+
+# --- a server samples ----------------------------------------------------------------------------------------
+def test_a_server_samples_with_the_adapter_of_each_step(world: World, tmp_path: Path):
+    from completions_server import CompletionsServer
+
+    from rover_train.train.settings import LoraSettings
+
+    lora = LoraSettings(rank=2, dropout=0.0)
+    served = models.load(str(world.good), lora=lora)
+    with CompletionsServer(served.model, "base") as server:
+        settings = tiny_rl.config(
+            world.commit,
+            model={"lora": lora.model_dump(), "dtype": "float32"},
+            rl={"server": server.url, "server_model": "base", "max_turn_tokens": 8, "steps": 2, "group": 2},
+            eval={"every": 0}, render={"window": 120},
+        )  # fmt: skip
+        tiny_rl.train(tmp_path / "run", world.store, settings, world.good)
+        asked = [request["model"] for request in server.requests if "model" in request]
+    assert len(set(asked)) == 2
+    assert "base" not in asked
+    steps = [row for row in read(tmp_path / "run/log.jsonl") if row["kind"] == "train"]
+    assert all(row["sampler_gap"] < 1e-4 for row in steps)
+    assert all(row["importance"] == pytest.approx(1.0, abs=1e-4) for row in steps)
+
+
+def test_a_server_without_adapters_is_refused(world: World, tmp_path: Path):
+    settings = tiny_rl.config(world.commit, rl={"server": "http://127.0.0.1:9", "server_model": "base"})
+    with pytest.raises(UsageError, match=r"model\.lora is absent"):
+        tiny_rl.train(tmp_path / "run", world.store, settings, world.raw)
