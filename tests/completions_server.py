@@ -2,8 +2,8 @@
 clients with. It shares no code with them: every request is one whole forward pass a token, sampled by torch.
 
     with CompletionsServer(model, "base") as server: server.url
-    server.faults.append("503" | "close" | "half" | "nonsense")   what the next requests meet instead of an answer
-    server.stop(); server.start()                                 it dies, and comes back on the same port
+    server.faults.append("503")    what the next request meets instead: 503, close, half, stall, nonsense
+    server.stop(); server.start()  it dies, and comes back on the same port
 """
 
 from __future__ import annotations
@@ -171,6 +171,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif fault == "nonsense":
             self._answer(200, {"choices": [{"text": "hello"}]})
         else:
+            if fault == "stall":
+                self.rfile.read(1)  # until the client goes
             if fault == "half":
                 self.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{"choi')
             self.close_connection = True

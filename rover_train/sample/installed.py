@@ -47,6 +47,8 @@ def _config_of(path: Path) -> Config | None:
     """The config of the run that the path is, or is a checkpoint of."""
     from rover_train.config import load
 
+    if not path.exists():
+        return None
     for folder in (path, *path.resolve().parents[:2]):
         if (folder / "config.toml").is_file() and (folder / "checkpoints").is_dir():
             return load(folder / "config.toml")

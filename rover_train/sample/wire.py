@@ -6,8 +6,10 @@ connections, stalls, closes, fails) is a ProviderError once the tries are used u
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import socket
 import ssl
 import threading
 from dataclasses import dataclass
@@ -76,7 +78,11 @@ class Wire:
         """Close all connections; whoever waits between two tries gets a ProviderError."""
         self._closed.set()
         while self._links:
-            self._links.pop().close()
+            link = self._links.pop()
+            with contextlib.suppress(OSError):
+                if link.sock is not None:
+                    link.sock.shutdown(socket.SHUT_RDWR)  # wakes a thread that reads
+            link.close()
 
     def _tried(self, method: str, path: str, body: bytes | None) -> Reply:
         problem = ""

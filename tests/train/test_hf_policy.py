@@ -16,6 +16,7 @@ from rover.rollout.together import Together  # noqa: E402
 from rover_store.errors import UsageError  # noqa: E402
 from rover_store.records import Budget  # noqa: E402
 from rover_train import models  # noqa: E402
+from rover_train.config import dump  # noqa: E402
 from rover_train.render.settings import RenderSettings  # noqa: E402
 from rover_train.sample.policy import ModelPolicy  # noqa: E402
 from rover_train.sample.sampler import Sampler  # noqa: E402
@@ -90,6 +91,15 @@ def test_the_id_tells_temperature_and_weights(folder, tmp_path):
     other = get_policy(f"hf:{tiny_rl.model_folder(tmp_path / 'tiny', width=48)}").id
     assert len({warm, greedy, other}) == 3
     assert ":T0:" in greedy
+
+
+def test_a_checkpoint_is_rendered_as_it_was_trained(tmp_path):
+    settings = tiny_rl.config("5" * 40, render={"window": 123}, rl={"max_turn_tokens": 17})
+    tiny_rl.model_folder(tmp_path / "run" / "checkpoints" / "kept")
+    (tmp_path / "run" / "config.toml").write_text(dump(settings))
+    made = get_policy(f"hf:{tmp_path}/run/checkpoints/kept").id
+    assert ":T1:17:" in made
+    assert ":123:" in made
 
 
 @pytest.mark.parametrize(("spec", "said"), [("hf:", "needs a model"), ("hf:/no/such/place", "no such folder")])

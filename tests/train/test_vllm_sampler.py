@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 
 import pytest
@@ -116,6 +117,16 @@ def test_a_server_that_dies_between_turns_is_an_infra_error_and_may_come_back(se
     server.start()
     (again,) = lanes.play(actor, ["go"], turns=2, seeds=[1])
     assert again.error is None
+
+
+def test_closing_ends_a_request_that_is_under_way(server, sampler):
+    actor = sampler(server)
+    session = ModelPolicy(actor, "test").start(PolicyView("go", ()), 1)
+    server.faults.append("stall")
+    threading.Timer(0.3, actor.close).start()
+    answer = actor.acting([(0, (session, ()))])[0]
+    assert isinstance(answer, ProviderError)
+    assert "cancelled" in answer.message
 
 
 def test_unknown_models_and_bad_addresses_are_refused(server):
