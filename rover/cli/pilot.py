@@ -62,9 +62,9 @@ def command(
         )  # fmt: skip
     if report is not None:
         splits.save(report, found.dump())
+    _report(found, as_json)
     if split is not None and out is not None:
         splits.write(pilots.filtered(splits.load(split), found), out)
-    _report(found, as_json)
 
 
 def _report(found: Consistency, as_json: bool) -> None:

@@ -21,7 +21,7 @@ from rover.rollout.engine import Engine
 from rover.rollout.env import Env, load_env
 from rover.rollout.records import RolloutRequest, RolloutResult, seed_for
 from rover.verify.shown import Conditions
-from rover_store.errors import PackageError
+from rover_store.errors import PackageError, UsageError
 from rover_store.records import Consistency, PilotedTask, Split, Verdict
 from rover_train.dataset.prompts import prompts
 from rover_train.section import Section
@@ -99,10 +99,15 @@ def consistency(
 
 
 def filtered(split: Split, found: Consistency) -> Split:
-    """The split with those tasks of its train part alone that were kept. Other parts stay: they only measure."""
+    """The split with those tasks of its train part alone that were kept; the other parts only measure, and stay.
+
+    UsageError where none was kept.
+    """
     kept = set(found.kept)
-    train = split.train.model_copy(update={"packages": tuple(n for n in split.train.packages if n in kept)})
-    return split.model_copy(update={"train": train})
+    packages = tuple(n for n in split.train.packages if n in kept)
+    if not packages:
+        raise UsageError("no task was kept, so the train part would be empty", hint="another policy, or more attempts")
+    return split.model_copy(update={"train": split.train.model_copy(update={"packages": packages})})
 
 
 def _tried(
