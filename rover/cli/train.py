@@ -68,7 +68,7 @@ def command(
     state, stopped = _train(store, config, out, resume, sandbox)
     if stopped and not state.finished:
         note(f"stopped at step {state.step}, which is saved; go on with: rover train --out {out} --resume")
-        raise typer.Exit(130)
+        raise KeyboardInterrupt
     _report(out, config, state, as_json)
 
 

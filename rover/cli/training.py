@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from importlib.util import find_spec
 from types import FrameType, TracebackType
 from typing import Any
-
-from rover_store.errors import UsageError
 
 
 def need_extra() -> None:
     """UsageError in one line where the extra `train` is not installed."""
-    missing = next((name for name in ("torch", "transformers", "tokenizers") if find_spec(name) is None), "")
-    if missing:
-        raise UsageError(f"{missing} is not installed", hint="pip install 'workrover[train]'")
+    from rover_train.extra import needed
+
+    needed()
 
 
 class Stopping:

@@ -109,8 +109,9 @@ class Run:
         """The run ended: its model card is that of the best checkpoint, and its page tells all."""
         chosen = checkpoint.best(self.folder)
         shown = state if chosen is None else checkpoint.check(chosen, files=False)
-        self.disk.replace(self.folder / "README.md", card.text(self.config, shown, self.facts()).encode())
-        self.disk.replace(self.folder / report.NAME, report.page_of(self.folder).encode())
+        with refusals(self.folder):
+            self.disk.replace(self.folder / "README.md", card.text(self.config, shown, self.facts()).encode())
+            self.disk.replace(self.folder / report.NAME, report.page_of(self.folder).encode())
 
     @property
     def checkpoint(self) -> Path | None:

@@ -112,6 +112,7 @@ def resume(
     with runs.resume(out, expect=config) as run:
         config = run.config
         if run.state is not None and run.state.finished:
+            run.close(run.state)  # it may have been killed before
             return run.state
         store.resolve(config.revision)
         split = splits.load(out / "split.json")
@@ -142,9 +143,8 @@ def _trained(
     if data is None:
         from rover_train.rl import loop
 
-        state = loop.train(run, store, open_runtime(), loaded, split, stop)
-    else:
-        state = _tuned(run, store, open_runtime, loaded, split, data, stop)
+        return loop.train(run, store, open_runtime(), loaded, split, stop)
+    state = _tuned(run, store, open_runtime, loaded, split, data, stop)
     run.close(state)
     return state
 
