@@ -15,10 +15,8 @@ from typing import Any
 from rover.bench.intervals import Estimate, Paired, differences, paired
 from rover_store.errors import NotFound, UsageError
 from rover_train import evaluation
-from rover_train.evaluation import EvalRow, Evaluation
+from rover_train.evaluation import FOLDER, EvalRow, Evaluation
 
-#: where a run keeps what `rover eval` found of it
-FOLDER = "evaluations"
 Pair = tuple[EvalRow, EvalRow]
 
 

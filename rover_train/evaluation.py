@@ -23,6 +23,8 @@ from rover_store.errors import PackageError
 from rover_store.records import Outcome
 
 ERRORS = ("infra_error", "verifier_error")
+#: where a run keeps what was found of it
+FOLDER = "evaluations"
 
 
 class Part(BaseModel):
@@ -118,6 +120,14 @@ def load(file: Path) -> Evaluation:
         raise PackageError(str(file), "", f"cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, AttributeError, RecursionError, ValidationError):
         raise PackageError(str(file), "", "is no evaluation that `rover eval --out` wrote") from None
+
+
+def place_in(run: Path, found: Evaluation) -> Path:
+    """Where a run's folder keeps an evaluation: one file for each design, so that a repeated one replaces the old."""
+    warm = "" if found.temperature is None else "-greedy" if found.temperature == 0 else f"-T{found.temperature:g}"
+    step = "" if found.step is None else f"-step{found.step}"
+    part = found.part.replace("_", "-") or "packages"
+    return run / FOLDER / f"{part}{warm}-k{found.attempts}-s{found.seed}{step}.json"
 
 
 # --- measures ------------------------------------------------------------------------------------------------

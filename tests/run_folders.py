@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rover_train import config as configs
-from rover_train.compare import FOLDER
-from rover_train.evaluation import EvalRow, Evaluation
+from rover_train.evaluation import FOLDER, EvalRow, Evaluation
 from rover_train.rl.schedule import number
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"

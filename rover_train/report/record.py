@@ -19,8 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rover_store.errors import NotFound, PackageError
 from rover_train import evaluation
-from rover_train.compare import FOLDER
-from rover_train.evaluation import Evaluation
+from rover_train.evaluation import FOLDER, Evaluation
 
 #: rollouts that a page shows; of more, the first and last and evenly between
 MOST_SAMPLES = 24

@@ -10,8 +10,8 @@ import pytest
 
 from rover_store.errors import NotFound, PackageError, UsageError
 from rover_train import config as configs
-from rover_train.compare import FOLDER, Side, compare, load
-from rover_train.evaluation import EvalRow, Evaluation
+from rover_train.compare import Side, compare, load
+from rover_train.evaluation import FOLDER, EvalRow, Evaluation, place_in
 from rover_train.rl.schedule import number
 
 REVISION = "a" * 40
@@ -20,7 +20,7 @@ PACKAGES = {"p1": ("north", "edit", 1), "p2": ("north", "memo", 2), "p3": ("sout
 
 
 def evaluation(outcomes: str, *, names: tuple[str, ...] = ("p1", "p2", "p3"), **more: Any) -> Evaluation:
-    """One rollout a letter, two of each package: P passed, F failed, I infra_error, V verifier_error, E policy_error."""
+    """A letter a rollout, two a package: P passed, F failed, I infra_error, V verifier_error, E policy_error."""
     words = {"P": "passed", "F": "failed", "I": "infra_error", "V": "verifier_error", "E": "policy_error"}
     rows = []
     for at, letter in enumerate(outcomes):
@@ -180,3 +180,9 @@ def test_bad_files(run: Callable[..., Path], tmp_path: Path) -> None:
 def test_names_tell_sides_apart(run: Callable[..., Path]) -> None:
     found = {"x.json": evaluation("FFFFFF")}
     assert [s.name for s in load([run("a/run", found), run("b/run", found)])] == ["a/run", "b/run"]
+
+
+def test_a_run_keeps_one_file_for_each_design(tmp_path: Path) -> None:
+    assert place_in(tmp_path, evaluation("FF")) == tmp_path / FOLDER / "held-out-greedy-k2-s0.json"
+    warm = place_in(tmp_path, evaluation("FF", temperature=1.0, part="", seed=3, step=40))
+    assert warm.name == "packages-T1-k2-s3-step40.json"
