@@ -40,9 +40,10 @@ class Loaded:
     dialect: str
 
     def renderer(self, settings: RenderSettings, *, turn_tokens: int = 1) -> Renderer:
-        """How rollouts become tokens for this model. `turn_tokens`: room kept for a turn (the sampler's maximum)."""
+        """How rollouts become tokens for this model. `turn_tokens`: room kept for a turn (the sampler's maximum).
+        TemplateDrift at once where the chat template rewrites every conversation."""
         chosen = self.dialect if settings.dialect == "auto" else settings.dialect
-        return Renderer(
+        made = Renderer(
             self.tokenizer,
             dialect(chosen),
             window=settings.window,
@@ -51,6 +52,8 @@ class Loaded:
             turn_tokens=turn_tokens,
             drift=settings.drift,
         )
+        made.check()
+        return made
 
 
 # --- loading -------------------------------------------------------------------------------------------------

@@ -23,9 +23,8 @@ class Chat:
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
-        template = getattr(tokenizer, "chat_template", None)
-        dated = isinstance(template, str) and "strftime_now" in template
-        self._template = _DAY + template if dated else None
+        template: Any = getattr(tokenizer, "chat_template", None)
+        self._template = _DAY + template if isinstance(template, str) and "strftime_now" in template else None
         if not template:
             raise UsageError(
                 "the tokenizer has no chat template",

@@ -81,6 +81,8 @@ class Codec:
 
     def _ids(self, text: str) -> list[int]:
         if self._backend is not None:
+            if self._backend.encode_special_tokens:  # the tokenizer keeps what its last caller asked for
+                self._backend.encode_special_tokens = False
             return list(self._backend.encode(text, add_special_tokens=False).ids)
         return list(self.tokenizer.encode(text, add_special_tokens=False))
 

@@ -6,9 +6,10 @@ stands between it and the next. The text of each piece is what the template adds
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from rover_train.render.codec import Codec
 from rover_train.render.dialogue import Dialogue
 from rover_train.render.drift import DoesNotFit, TemplateDrift
 from rover_train.render.protocol import Dialect, Message, Offer
-from rover_train.render.thinking import OPEN as THINKING
+from rover_train.render.thinking import CLOSE, OPEN
 from rover_train.rows import Row
 
 SYSTEM = """\
@@ -119,6 +120,19 @@ class Renderer:
             results = turn.calls
         return dialogue.rows(package=trajectory.package)
 
+    def check(self) -> None:
+        """Try a conversation of three turns. TemplateDrift where the template rewrites even that."""
+        if self.drift == "split":
+            return
+        dialogue = self.dialogue(PolicyView("Do it.", ()))
+        results: tuple[Call, ...] = ()
+        with contextlib.suppress(PolicyFailure, DoesNotFit):  # a window too small even for this shows in use
+            for turn in range(3):
+                dialogue.open_turn(results)
+                call = ToolCall(id="x", tool="list_files", arguments={"path": f"part {turn}"})
+                dialogue.write(self.turn_ids((call,), ""))
+                results = (Call(id="x", tool="list_files", arguments=call.arguments, output="{}"),)
+
     # --- pieces ------------------------------------------------------------------------------------------
     def begin(self, view: PolicyView) -> tuple[list[Message], Offer]:
         """The messages before the first turn, and the tools as the template gets them."""
@@ -170,22 +184,22 @@ class Renderer:
         text = self.codec.decode(written) if written else ""
         return text.removesuffix(self.lead) if self.lead else text
 
+    def turn_text(self, calls: tuple[ToolCall, ...], message: str) -> str:
+        """A turn as a policy writes it: where the prompt opens the thinking, it is closed first."""
+        return (f"{CLOSE}\n\n" if self.thought() else "") + self.dialect.write(calls, message) + self.lead
+
     def turn_ids(self, calls: tuple[ToolCall, ...], message: str) -> list[int]:
-        """The ids of a turn as a policy writes it, its end included."""
-        text = self.dialect.write(calls, message)
-        return [*self.codec.encode_written(text + self.lead, after=self.stop), self.stop_id]
+        """Its ids, with the end of the turn."""
+        return [*self.codec.encode_written(self.turn_text(calls, message), after=self.stop), self.stop_id]
 
     def thought(self) -> str:
         """The opening tag of thinking, where the template's prompt already holds it."""
-        return THINKING if self._prompt_thinks else ""
+        return OPEN if self._prompt_thinks else ""
 
     # --- found out once ----------------------------------------------------------------------------------
-    @property
+    @cached_property
     def _prompt_thinks(self) -> bool:
-        if not hasattr(self, "_thinks"):
-            prompt = self.chat.text([{"role": "user", "content": "?"}], prompt=True)
-            self._thinks = prompt.rstrip().endswith(THINKING)
-        return self._thinks
+        return self.chat.text([{"role": "user", "content": "?"}], prompt=True).rstrip().endswith(OPEN)
 
     def _stop(self) -> tuple[str, str, str]:
         """The special token that ends a turn, the text before it, and the text behind it."""

@@ -90,7 +90,7 @@ def test_loss_is_on_what_the_policy_wrote(name: str, turns: list[list[Call]], sa
         for turn in blocks:
             ids = [i for i, t in zip(row.ids, row.turn_id, strict=True) if t == turn]
             assert ids[-1] == render.stop_id
-            assert render.codec.decode(ids[:-1]) == written(render, run.turns[turn]) + render.lead
+            assert render.codec.decode(ids[:-1]) == render.turn_text(asked(run.turns[turn]), run.turns[turn].message)
         seen += blocks
     assert seen == list(range(len(run.turns)))
 
