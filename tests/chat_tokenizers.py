@@ -208,7 +208,7 @@ def _mistral() -> Any | None:
 
 def _listed(folder: str) -> Iterator[tuple[str, Callable[[], Any]]]:
     for file in sorted(Path(folder).glob("*/tokenizer.json")) if folder else ():
-        yield file.parent.name, lambda at=file.parent: AutoTokenizer.from_pretrained(str(at))  # type: ignore[misc]
+        yield f"real-{file.parent.name}", lambda at=file.parent: AutoTokenizer.from_pretrained(str(at))  # type: ignore[misc]
 
 
 _REAL: dict[str, Callable[[], Any]] = {
@@ -218,6 +218,8 @@ _REAL: dict[str, Callable[[], Any]] = {
 NAMES = (*_TRAINED, *_REAL)
 #: templates that rewrite what stood before
 REWRITING = ("r1",)
+#: templates in which what follows a turn depends on the turns before it: DeepSeek V3 opens its tool outputs once
+LOOKING_BACK = ("real-deepseek_v3",)
 
 
 @cache

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rover.policy.protocol import MALFORMED, Action, PolicyView
+from rover.policy.protocol import MALFORMED, Action, PolicyView, ToolSpec
 from rover_store.records import Call, ToolCall
 from rover_train.render.protocol import Message, Offer
 from rover_train.render.thinking import without_thinking
@@ -18,7 +18,7 @@ OPEN, CLOSE = "<tool_call>", "</tool_call>"
 _DECODER = json.JSONDecoder()
 
 _OFFER = """\
-You may call tools. They are, one a line, as JSON Schema:
+You may call tools, with arguments as they are named here (`?`: may be left out):
 {tools}
 To call one, write {open}{{"name": NAME, "arguments": {{...}}}}{close}. When all is done, answer without a call."""
 
@@ -55,8 +55,25 @@ class TaggedDialect:
         ]
         if not schemas:
             return Offer()
-        lines = "\n".join(json.dumps(s["function"], ensure_ascii=False) for s in schemas)
+        lines = "\n".join(_signature(tool) for tool in view.tools)
         return Offer(schemas, _OFFER.format(tools=lines, open=OPEN, close=CLOSE))
+
+
+def _signature(tool: ToolSpec) -> str:
+    """A tool on one line; its whole schema would take several times the tokens."""
+    required = tool.parameters.get("required", ())
+    parts = [
+        f"{name}{'' if name in required else '?'}: {_type(schema)}"
+        for name, schema in tool.parameters.get("properties", {}).items()
+    ]
+    return f"- {tool.name}({', '.join(parts)}): {tool.description}"
+
+
+def _type(schema: dict[str, Any]) -> str:
+    said = schema.get("type", "any")
+    if said == "array":
+        return f"[{_type(schema.get('items', {}))}]"
+    return said if isinstance(said, str) else "value"
 
 
 def _call_text(call: ToolCall) -> str:

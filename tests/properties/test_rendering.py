@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from chat_tokenizers import NAMES, REWRITING, tokenizer
+from chat_tokenizers import LOOKING_BACK, NAMES, REWRITING, tokenizer
 
 from rover.harness.tools.specs import TOOLS
 from rover.policy.protocol import PolicyView
@@ -102,7 +102,7 @@ def test_a_demonstration_has_the_ids_of_a_rollout(name: str, turns: list[list[Ca
     render, run = renderer(name), trajectory(turns, said)
     rows = render.demonstration(VIEW, run)
     assert rows == rolled_out(render, run)
-    if len(rows) == 1:  # the calls without state give the same ids
+    if len(rows) == 1 and name not in LOOKING_BACK:  # the calls without state give the same ids
         ids = render.opening(VIEW)
         for turn in run.turns:
             sampled = render.turn_ids(asked(turn), turn.message)
