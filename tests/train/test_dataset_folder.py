@@ -99,7 +99,8 @@ def test_what_is_no_dataset(tmp_path: Path) -> None:
 def store(tmp_path: Path) -> Store:
     store = new_store(tmp_path / "s")
     tagged(store, {"one": Place("a"), "two": Place("b"), "three": Place("c")})
-    some = {"one": [demonstration(store.package("one"), n) for n in (1, 2)], "two": [demonstration(store.package("two"))]}
+    one, two = store.package("one"), store.package("two")
+    some = {"one": [demonstration(one, n) for n in (1, 2)], "two": [demonstration(two)]}
     with_demonstrations(store, some, {"one": (2, 2), "two": (1, 1)})
     return store
 
@@ -146,7 +147,7 @@ def test_token_rows_beside_conversations(store: Store, tmp_path: Path) -> None:
 
 
 def test_nothing_to_write(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no verified demonstrations$"):
+    with pytest.raises(UsageError, match=r"no verified demonstrations$"):
         build.write(build.Selection(store, "HEAD", ["three"]), tmp_path / "out")
     strict = build.Selection(store, "HEAD", curation=build.CurationSettings(calls=(9, 9)))
     with pytest.raises(UsageError, match="no demonstration is left: 3 more or fewer calls"):
