@@ -44,4 +44,4 @@ class CreditSettings(Section):
     aggregation: Aggregation | None = None
     """How token losses are averaged; absent: by turn (dr-grpo: constant)."""
     length: int | None = Field(None, ge=1)
-    """Aggregation constant: L_max, the tokens that each trajectory is divided by; absent: the most it may have."""
+    """Aggregation constant: L_max, the tokens that each trajectory is divided by; absent: the window of `render`."""

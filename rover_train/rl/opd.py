@@ -56,7 +56,7 @@ class NoCredit:
 
     def __init__(self, config: Config) -> None:
         self.aggregation: Aggregation = config.credit.aggregation or "turn"
-        self.length = config.credit.length
+        self.length = config.credit.length or config.render.window
 
     def of(self, groups: Sequence[TaskGroup], rows: Rows) -> tuple[list[Group], list[Credit]]:
         return [], []

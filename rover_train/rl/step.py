@@ -59,6 +59,7 @@ class ByScheme:
         self.settings = config.credit
         self.scheme: CreditScheme = with_settings(config.method, config.credit)
         self.aggregation = aggregation(self.scheme, config.credit)
+        self.window = config.render.window
         self.explicit = bool(config.loss.kl)
 
     def of(self, groups: Sequence[TaskGroup], rows: Rows) -> tuple[list[Group], list[Credit]]:
@@ -67,7 +68,7 @@ class ByScheme:
 
     def pieces(self, credits: Sequence[Credit], rows: Rows) -> list[Rollout]:
         rollouts = [some for group in rows for some in group]
-        length = self.settings.length
+        length = self.settings.length or self.window
         found = iter(weighted(rollouts, credits, self.aggregation, length=length))
         weights: Any = token_weights(rollouts, self.aggregation, length=length) if self.explicit else None
         out: list[Rollout] = []
