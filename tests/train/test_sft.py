@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -177,6 +178,41 @@ def test_stopped_and_resumed_is_unbroken(tmp_path: Path) -> None:
         small.train(tmp_path / "stopped", stop=lambda left=left: next(left))
     assert small.left(tmp_path / "stopped")["files"] == small.left(tmp_path / "whole")["files"]
     assert small.left(tmp_path / "stopped")["log"] == small.left(tmp_path / "whole")["log"]
+
+
+def adapted() -> Any:
+    peft = pytest.importorskip("peft")
+    settings = peft.LoraConfig(r=4, lora_alpha=8, lora_dropout=0.3, target_modules="all-linear", task_type="CAUSAL_LM")
+    torch.manual_seed(1)
+    return peft.get_peft_model(small.model(), settings)
+
+
+#: peft asks transformers in a way that transformers will forget
+quiet = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
+
+
+@quiet
+@pytest.mark.parametrize("make", [adapted, lambda: small.model().to(torch.bfloat16)], ids=["adapters", "bfloat16"])
+def test_what_is_drawn_and_rounded_goes_on_exactly(make: Callable[[], Any], tmp_path: Path) -> None:
+    """Dropout of adapters and weights of few digits, stopped at every step."""
+    config = small.config(optim={"name": "adamw"}, sft={"steps": 4})
+    small.train(tmp_path / "whole", config, make=make)
+    for _ in range(6):
+        left = iter([False, True])
+        small.train(tmp_path / "stopped", config, make=make, stop=lambda left=left: next(left))
+    assert small.left(tmp_path / "stopped")["files"] == small.left(tmp_path / "whole")["files"]
+    first, last = (read(tmp_path / "whole/log.jsonl")[n]["loss"] for n in (0, -2))
+    assert last < first
+
+
+@quiet
+def test_adapters_alone_are_trained_and_stored(tmp_path: Path) -> None:
+    small.train(tmp_path, small.config(sft={"steps": 2}), make=adapted)
+    newest = checkpoint.latest(tmp_path)
+    assert newest is not None
+    saved = torch.load(newest / "trainer.pt", weights_only=True)
+    assert saved["weights"]
+    assert all("lora_" in name for name in saved["weights"])
 
 
 def test_muon_takes_the_matrices_of_the_layers_alone() -> None:
