@@ -112,6 +112,18 @@ def names_of(
     return chosen
 
 
+def narrowed(store: Store, split: Split, *, pattern: str = "*", tags: Sequence[str] = ()) -> Split:
+    """A split with the selected packages alone; each stays in the part that it was in. UsageError where none is left.
+
+    So that sets of tasks can share one split: what is held out for one was seen in training for none.
+    """
+    kept = {one.entry.name: one for one in selected(store, split.revision, pattern, tags)[1]}
+    parts = {part: [kept[n] for n in split.part(part).packages if n in kept] for part in PARTS}
+    if not any(parts.values()):
+        raise UsageError(f"no package of the split is selected by {' '.join((pattern, *tags))!r}")
+    return split.model_copy(update={"pattern": pattern, "tags": tuple(tags), **_records(parts)})
+
+
 # --- clusters ------------------------------------------------------------------------------------------------
 def _clusters(found: Sequence[Described]) -> list[list[Described]]:
     """Packages that hang together by any chain of ties, each cluster sorted by name, the clusters by their first."""

@@ -47,7 +47,7 @@ class DataSettings(Section):
     tags: tuple[str, ...] = ()
     """Only packages that carry all of these tags."""
     split: str = ""
-    """A file with a split to use (`rover split`); empty: one is made from the shares below and the seed."""
+    """A file with a split to use (`rover split`), narrowed to the pattern and tags above; empty: one is made."""
     shares: tuple[float, float, float] = (0.8, 0.1, 0.1)
     """Shares of train, validation and held-out; whole workspaces go to one of them."""
     split_seed: int = 0

@@ -74,7 +74,9 @@ def split_of(store: Store, config: Config) -> Split:
     found = splits.load(Path(data.split))
     if found.revision != config.revision:
         raise UsageError(f"{data.split}: the split is of revision {found.revision[:12]}, not {config.revision[:12]}")
-    return found
+    return found if data.pattern == "*" and not data.tags else splits.narrowed(
+        store, found, pattern=data.pattern, tags=data.tags
+    )  # fmt: skip
 
 
 def train(

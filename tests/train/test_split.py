@@ -140,3 +140,17 @@ def test_the_record_names_its_parts(store: Store) -> None:
     made = splits.make(store, "HEAD")
     assert made.part("held-out") is made.held_out
     assert Split.load(made.dump(), "split.json") == made
+
+
+def test_a_split_narrowed_to_some_packages_moves_none(store: Store) -> None:
+    tagged(store, packages(*"abcdef"))
+    made = splits.make(store, "HEAD", shares=(0.5, 0.25, 0.25))
+    first = splits.narrowed(store, made, pattern="*-0")
+    assert sum(len(first.part(p).packages) for p in splits.PARTS) == 6
+    for part in splits.PARTS:
+        assert set(first.part(part).packages) == {n for n in made.part(part).packages if n.endswith("-0")}
+    assert first.revision == made.revision
+    with pytest.raises(UsageError, match="has level:9"):
+        splits.narrowed(store, made, pattern="*-0", tags=("level:9",))
+    with pytest.raises(UsageError, match="no package of the split is selected by 'f-\\*'"):
+        splits.narrowed(store, splits.by_globs(store, "HEAD", train=["a-*"]), pattern="f-*")
