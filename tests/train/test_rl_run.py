@@ -27,6 +27,7 @@ from rover_train.rl.arena import Arena
 from rover_train.rl.groups import collect
 from rover_train.rl.players import OwnPlayer
 from rover_train.train import checkpoint
+from rover_train.train.errors import NotFinite
 from rover_train.train.log import read
 
 
@@ -293,3 +294,22 @@ def test_a_server_without_adapters_is_refused(world: World, tmp_path: Path):
     settings = tiny_rl.config(world.commit, rl={"server": "http://127.0.0.1:9", "server_model": "base"})
     with pytest.raises(UsageError, match=r"model\.lora is absent"):
         tiny_rl.train(tmp_path / "run", world.store, settings, world.raw)
+
+
+# --- ends ----------------------------------------------------------------------------------------------------
+def test_weights_that_break_end_the_run_at_its_last_good_checkpoint(world: World, tmp_path: Path):
+    rl = {"steps": 3, "max_turn_tokens": 4, "group": 2}
+    settings = tiny_rl.config(world.commit, optim={"lr": 1e30, "clip": 0.0}, rl=rl, eval={"every": 0})
+    with pytest.raises(NotFinite, match="batch of copy-shop"):
+        tiny_rl.train(tmp_path / "run", world.store, settings, world.raw)
+    state = checkpoint.check(newest(tmp_path / "run"), revision=world.commit)
+    assert not state.finished
+    assert models.load(str(newest(tmp_path / "run")))
+
+
+def test_patience_ends_a_run_that_gets_no_better(world: World, tmp_path: Path):
+    rl = {"steps": 9, "max_turn_tokens": 4, "group": 2}
+    settings = tiny_rl.config(world.commit, rl=rl, eval={"every": 1, "patience": 2})
+    state = tiny_rl.train(tmp_path / "run", world.store, settings, world.raw)
+    assert (state.step, state.finished, state.best.step) == (2, True, 0)
+    assert [row["what"] for row in read(tmp_path / "run/log.jsonl") if row["kind"] == "warning"] == ["early stop"]
