@@ -145,8 +145,9 @@ def _trained(
     if data is None:
         from rover_train.rl import loop
 
-        return loop.train(run, store, open_runtime(), loaded, split, stop)
-    state = _tuned(run, store, open_runtime, loaded, split, data, stop)
+        state = loop.train(run, store, open_runtime(), loaded, split, stop)
+    else:
+        state = _tuned(run, store, open_runtime, loaded, split, data, stop)
     run.close(state)
     return state
 

@@ -103,6 +103,7 @@ def test_fine_tuning_makes_a_whole_run() -> None:
     assert facts["demonstrations"]["train"]["demonstrations"] == 1
     assert facts["packages"] == {"train": 1, "validation": 1, "held_out": 0}
     assert head() in (run / "README.md").read_text()
+    assert (run / "report.html").stat().st_size > 1000
     kinds = [json.loads(line)["kind"] for line in (run / "log.jsonl").read_text().splitlines()]
     assert (kinds.count("train"), kinds.count("eval")) == (40, 2)
     assert "main" not in (run / "config.toml").read_text() + (run / "run.json").read_text()
@@ -113,6 +114,7 @@ def test_rl_starts_from_a_run_and_renders_as_it_does() -> None:
     assert said.code == 0, said
     shown = json.loads(said.out)
     assert (shown["revision"], shown["method"], shown["step"]) == (head(), "vtca-grpo", 1)
+    assert {"README.md", "report.html", "log.jsonl", "split.json"} <= set(os.listdir("rl"))
     own, first = (loads((Path(name) / "config.toml").read_text()) for name in ("rl", "sft"))
     assert (own.render, own.data, own.model.spec) == (first.render, first.data, "sft")
 
