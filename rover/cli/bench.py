@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rover.cli import bench_fcr
+from rover.cli import bench_credit, bench_fcr
 from rover.cli.output import Json, Seed, note, print_json, progress, table
 from rover_store.errors import UsageError
 
@@ -75,6 +75,7 @@ def run(
 
 
 app.command("fcr")(bench_fcr.command)
+app.command("credit")(bench_credit.command)
 
 
 @app.command("store")

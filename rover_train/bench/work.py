@@ -1,12 +1,15 @@
 """Stages of a comparison: each is one command of rover, run in a process of its own, and skipped where it is done.
 
-A stage is done once its marker stands. What a stage that was ended leaves behind is cleared away, or gone on from
-where the command can. The commands are those that anybody would type; WORK/logs holds what they said.
+A stage is done once its marker holds the command that was run: another scale or seed runs it again. What a stage
+that was ended leaves behind is cleared away, or gone on from where the command can. The commands are those that
+anybody would type; WORK/logs holds what they said.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,11 +27,13 @@ ROVER = (sys.executable, "-c", "from rover.cli.entry import main; main()")
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One command. `name` is a path below WORK/logs; `done` says that it need not run (again)."""
+    """One command. `name` is a path below WORK/logs. `clears`: what it makes, removed before it runs; `resumes`:
+    its folder, where it can go on from what is there (`--resume`)."""
 
     name: str
-    command: Callable[[], Sequence[str]]
-    done: Callable[[], bool]
+    command: Sequence[str]
+    clears: Sequence[Path] = ()
+    resumes: Path | None = None
 
 
 class StageFailed(StoreError):
@@ -48,25 +53,33 @@ class Work:
 
     def one(self, stage: Stage) -> None:
         """Run a stage unless it is done."""
-        if stage.done():
-            return
-        self._told(stage.name)
-        self._run(stage)
+        if not self.done(stage):
+            self._told(stage.name)
+            self._run(stage)
 
-    def all(self, stages: Sequence[Stage], workers: int, tick: Callable[[int, int], None]) -> None:
-        """Run stages, so many at once. An interrupt or a failure ends those that run, and all others stay undone."""
-        left = [s for s in stages if not s.done()]
-        finished = len(stages) - len(left)
-        tick(finished, len(stages))
+    def done(self, stage: Stage) -> bool:
+        """Whether this very command ended well here before."""
+        marker = self._marker(stage)
+        return marker.is_file() and marker.read_text(encoding="utf-8") == shlex.join(stage.command)
+
+    def _marker(self, stage: Stage) -> Path:
+        return self.folder / "done" / stage.name
+
+    def all(self, chains: Sequence[Sequence[Stage]], workers: int, tick: Callable[[int, int], None]) -> None:
+        """Run chains of stages, so many at once, in order. An interrupt or a failure ends those that run, and all
+        others stay undone. `tick` is told how many chains are done, of how many."""
+        left = [chain for chain in chains if not all(self.done(s) for s in chain)]
+        finished = len(chains) - len(left)
+        tick(finished, len(chains))
         pool = ThreadPoolExecutor(max(1, workers), thread_name_prefix="stage")
-        running: set[Future[None]] = {pool.submit(self.one, stage) for stage in left}
+        running: set[Future[None]] = {pool.submit(self._chain, chain) for chain in left}
         try:
             while running:
                 ended, running = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
                 for future in ended:
                     future.result()
                     finished += 1
-                    tick(finished, len(stages))
+                    tick(finished, len(chains))
         except BaseException:
             for future in running:
                 future.cancel()
@@ -74,6 +87,10 @@ class Work:
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+    def _chain(self, chain: Sequence[Stage]) -> None:
+        for stage in chain:
+            self.one(stage)
 
     def stop(self) -> None:
         """End the commands that run, as Ctrl-C does: they keep what they finished."""
@@ -88,7 +105,7 @@ class Work:
         log.parent.mkdir(parents=True, exist_ok=True)
         # a comparison counts processes, not threads: two threads that share two cores with another run are slower
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "ROVER_STORE": str(self.store)}
-        command = [*ROVER, *stage.command()]
+        command = [*ROVER, *self._prepared(stage)]
         with log.open("ab") as out:
             with self._lock:
                 if self._stopped:
@@ -105,8 +122,26 @@ class Work:
                     process.wait()
                 with self._lock:
                     self._running.discard(process)
-        if code or not stage.done():
+        if code:
             raise StageFailed(f"{stage.name}: {_last_line(log)}", hint=f"all that it said: {log}")
+        marker = self._marker(stage)
+        marker.parent.mkdir(parents=True, exist_ok=True)
+        marker.write_text(shlex.join(stage.command), encoding="utf-8")
+
+    def _prepared(self, stage: Stage) -> Sequence[str]:
+        """The command as it is run now, where an earlier try may have left something."""
+        begun = self.folder / "begun" / stage.name
+        same = begun.is_file() and begun.read_text(encoding="utf-8") == shlex.join(stage.command)
+        if same and stage.resumes is not None and (stage.resumes / "config.toml").is_file():
+            return [*stage.command, "--resume"]
+        for path in (*stage.clears, *([stage.resumes] if stage.resumes is not None else ())):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        begun.parent.mkdir(parents=True, exist_ok=True)
+        begun.write_text(shlex.join(stage.command), encoding="utf-8")
+        return stage.command
 
 
 def _last_line(log: Path) -> str:

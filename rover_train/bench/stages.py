@@ -1,0 +1,106 @@
+"""The commands of a comparison, from an empty folder to evaluations: build, collect, split, SFT, RL, eval.
+
+    WORK/files, base    workspaces and the pretrained small model
+    WORK/store          packages and demonstrations
+    WORK/splits         all.json, and one a task set: the same workspaces are held out for all
+    WORK/sft            the checkpoint that every run begins at
+    WORK/runs/SET/ARM-SEED, WORK/evals/SET/...
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rover_train.bench.plan import ARMS, FAMILIES, Plan
+from rover_train.bench.work import Stage
+from rover_train.world.recipes import recipe
+
+#: seed of the rollouts of all evaluations
+EVAL_SEED = 1
+HABITS = "solver:hasty"
+
+
+class Stages:
+    """The stages of one plan in one folder."""
+
+    def __init__(self, work: Path, plan: Plan) -> None:
+        self.work = work
+        self.plan = plan
+
+    def prepared(self, workers: int) -> list[Stage]:
+        """Up to the demonstrations; one after the other."""
+        work, scale, seed = self.work, self.plan.scale, str(self.plan.seed)
+        files, base, store = work / "files", work / "base", work / "store"
+        made = ["--workspaces", str(scale.workspaces), "--seed", seed]
+        first = [
+            Stage(
+                "world",
+                ["world", str(files), *made, "--model", str(base), "--steps", str(scale.pretraining)],
+                clears=(files, base),
+            ),
+            Stage("init", ["init", str(store)], clears=(store,)),
+        ]
+        build = ["build", "--from", str(files), "--each", "--count", str(scale.count), "--seed", seed]
+        build += ["-n", str(workers)]
+        return [
+            *first,
+            *(Stage(f"build-{name}", [*build, "--family", FAMILIES[name]]) for name in self.plan.sets),
+            Stage(
+                "collect",
+                ["collect", "*", "--policy", HABITS, "-k", str(scale.demonstrations), "--seed", seed,
+                 "--keep", str(scale.demonstrations), "-n", str(workers)],
+            ),
+        ]  # fmt: skip
+
+    def sft(self, revision: str) -> Stage:
+        """The shared checkpoint."""
+        out = self.work / "sft"
+        command = ["train", "--method", "sft", "--revision", revision, "--model", f"small:{self.work / 'base'}"]
+        command += ["--config", str(recipe("sft")), "--out", str(out), "--seed", str(self.plan.seed)]
+        command += _set("data.split", str(self.split("all")), *self.plan.scale.sft)
+        return Stage("sft", command, resumes=out)
+
+    def base(self) -> list[Stage]:
+        """The shared checkpoint, measured on every set."""
+        return [s for name in self.plan.sets for s in self._measured(self.work / "sft", name, "sft", validation=True)]
+
+    def run(self, revision: str, name: str, arm: str, seed: int) -> Stage:
+        """One run of RL."""
+        out = self.folder(name, arm, seed)
+        spec = ARMS[arm]
+        command = ["train", "--method", spec.method, "--revision", revision, "--from", str(self.work / "sft")]
+        command += ["--config", str(recipe("rl")), "--out", str(out), "--seed", str(seed)]
+        command += _set("data.split", str(self.split(name)), *self.plan.scale.rl, *spec.sets)
+        return Stage(f"runs/{name}/{arm}-{seed}", command, resumes=out)
+
+    def measured(self, name: str, arm: str, seed: int) -> list[Stage]:
+        """A run of RL at its best checkpoint, on held-out packages."""
+        return self._measured(self.folder(name, arm, seed), name, f"{arm}-{seed}", validation=False)
+
+    def _measured(self, model: Path, name: str, label: str, *, validation: bool) -> list[Stage]:
+        attempts = self.plan.scale.attempts
+        asked = [("greedy", "held-out", 1, 0.0), ("sampled", "held-out", attempts, 1.0)]
+        if validation:
+            asked.append(("validation", "validation", 1, 0.0))
+        out = []
+        for what, part, k, temperature in asked:
+            file = self.evaluation(name, label, what)
+            command = ["eval", "--model", str(model), "--split", str(self.split(name)), "--part", part]
+            command += ["-k", str(k), "--temperature", f"{temperature:g}", "--seed", str(EVAL_SEED)]
+            out.append(Stage(f"evals/{name}/{label}-{what}", [*command, "--out", str(file)], clears=(file,)))
+        return out
+
+    # --- where things are --------------------------------------------------------------------------------
+    def split(self, name: str) -> Path:
+        return self.work / "splits" / f"{name}.json"
+
+    def folder(self, name: str, arm: str, seed: int) -> Path:
+        return self.work / "runs" / name / f"{arm}-{seed}"
+
+    def evaluation(self, name: str, label: str, what: str) -> Path:
+        """`what`: greedy or sampled on held-out packages, validation for the shared checkpoint."""
+        return self.work / "evals" / name / f"{label}-{what}.json"
+
+
+def _set(key: str, value: str, *others: str) -> list[str]:
+    return [word for text in (f"{key}={value}", *others) for word in ("--set", text)]
