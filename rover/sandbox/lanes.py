@@ -338,7 +338,10 @@ class LaneBox:
         return Snapshot(lane.entries, new, lane.refused)
 
     def call_of(self, number: int, entry: str, payload: Any, limits: Limits | None) -> Call:
-        return Call(entry, payload, limits or self._lanes[number].limits, self._writes(payload))
+        return Call(entry, payload, limits or self.limits_of(number), self._writes(payload))
+
+    def limits_of(self, number: int) -> Limits:
+        return self._lanes[number].limits
 
 
 class LaneSandbox:
@@ -357,8 +360,7 @@ class LaneSandbox:
         env: Mapping[str, str] | None = None,
         limits: Limits | None = None,
     ) -> Completed:
-        bounds = limits or self._lanes.call_of(self._number, "", None, None).limits
-        done: Completed = self._ask(Run(argv, stdin, env, bounds))
+        done: Completed = self._ask(Run(argv, stdin, env, limits or self._lanes.limits_of(self._number)))
         return done
 
     def call(self, entry: str, payload: Any, *, limits: Limits | None = None) -> CallResult:

@@ -37,13 +37,16 @@ def read_bytes(path: str) -> bytes:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
         raise ToolError(f"{path}: {_reason(error)}") from None
-    with os.fdopen(handle, "rb") as file:
-        status = os.fstat(file.fileno())
+    try:
+        status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             raise ToolError(f"{path}: {'is a folder' if stat.S_ISDIR(status.st_mode) else 'not a plain file'}")
         if status.st_size > MAX_BYTES:
             raise ToolError(f"{path}: too large ({status.st_size} bytes)")
-        return file.read()
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(handle)
 
 
 def write_bytes(path: str, data: bytes) -> None:
