@@ -56,9 +56,9 @@ class Scale:
     attempts: int = 2
 
 
-FULL = Scale(workspaces=120, count=4, shares=(0.42, 0.08, 0.5), demonstrations=6, seeds=5, pretraining=900)
+FULL = Scale(workspaces=160, count=4, shares=(0.4, 0.08, 0.52), demonstrations=6, seeds=5, pretraining=600)
 QUICK = Scale(
-    workspaces=24, count=3, shares=(0.5, 0.17, 0.33), demonstrations=6, seeds=2, pretraining=900,
+    workspaces=24, count=3, shares=(0.5, 0.17, 0.33), demonstrations=6, seeds=2, pretraining=600,
     rl=("rl.steps=8",), attempts=1,
 )  # fmt: skip
 #: least held-out packages that a full comparison reports on
