@@ -26,7 +26,13 @@ from rover_train.render import Renderer, chat_template, dialect
 from rover_train.sample.policy import ModelPolicy, ModelSession
 
 ROLES = ["<|user|>", "<|assistant|>", "<|tool|>", "<|system|>"]
-CONFIGS = {"llama": LlamaConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config, "gpt_neox": GPTNeoXConfig}
+CONFIGS = {
+    "llama": LlamaConfig,
+    "biased": LlamaConfig,
+    "qwen2": Qwen2Config,
+    "qwen3": Qwen3Config,
+    "gpt_neox": GPTNeoXConfig,
+}
 
 
 def tokenizer() -> Any:
@@ -50,11 +56,15 @@ def renderer(window: int = 400) -> Renderer:
 def model(kind: str = "llama") -> Any:
     sizes = {"num_hidden_layers": 2, "hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4}
     grouped = {} if kind == "gpt_neox" else {"num_key_value_heads": 2, "head_dim": 8}
+    if kind == "biased":
+        grouped |= {"attention_bias": True, "mlp_bias": True}
     config = CONFIGS[kind](vocab_size=264, max_position_embeddings=512, tie_word_embeddings=True, **sizes, **grouped)
     torch.manual_seed(0)
     made = AutoModelForCausalLM.from_config(config)
     with torch.no_grad():
-        for weight in made.parameters():
+        for name, weight in made.named_parameters():
+            if name.endswith("bias"):
+                weight.normal_(0.0, 0.1)
             weight.mul_(3.0 if weight.dim() > 1 else 1.0)  # far from uniform: a wrong position or mask shows
     return made.eval()
 

@@ -35,7 +35,7 @@ def llama():
 
 
 @pytest.mark.parametrize("fast", [False, True])
-@pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3", "gpt_neox"])
+@pytest.mark.parametrize("kind", ["llama", "biased", "qwen2", "qwen3", "gpt_neox"])
 def test_log_probabilities_are_those_of_a_whole_forward_pass(kind, fast):
     model = lanes.model(kind)
     sampler = Sampler(model, lanes.renderer(), fast=fast, **SAMPLING)
