@@ -87,4 +87,5 @@ def test_a_split_of_another_revision_is_refused(ask, folder: Path):
     other = json.loads((folder / "split.json").read_text())
     other["revision"] = "5" * 40
     (folder / "other.json").write_text(json.dumps(other))
-    refused(ask("--policy", "null:nothing", "--split", "other.json", "--revision", "main"), 2, "is of revision 555555555555")
+    words = ("--policy", "null:nothing", "--split", "other.json", "--revision", "main")
+    refused(ask(*words), 2, "is of revision 555555555555")
