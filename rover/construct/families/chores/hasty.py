@@ -3,8 +3,9 @@
     guess   writes the usual value instead of looking it up: right where the value is the usual one
     glance  takes only the first rows of a table: right where it has no more
 
-Which habits a run has follows from its seed. A policy trained on the runs that passed takes the habits over, and
-cannot see in the moment whether they are harmless: they are what reinforcement learning has to unlearn.
+Which habits a run has follows from its seed and the request, so that runs of one seed differ over packages. A policy
+trained on the runs that passed takes the habits over, and cannot see in the moment whether they are harmless: they
+are what reinforcement learning has to unlearn.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ from rover.construct.families.chores import demonstrator
 from rover.construct.families.chores.demonstrator import Report, look
 from rover.construct.families.desk import Desk
 from rover.policy.protocol import PolicyFailure, PolicyView
+from rover_store.ids import digest
 from rover_store.records import Call, ToolCall
 
 #: the value that is guessed, the rows that are glanced at, and how often a run has each habit
 USUAL, FIRST = "5", 3
-GUESSES, GLANCES = 0.8, 0.7
+GUESSES, GLANCES = 0.75, 0.65
 
 
 def plan(view: PolicyView, seed: int) -> Generator[ToolCall, Call, str]:
     """Each part in turn, with the habits of this seed."""
-    rng = random.Random(seed)
+    rng = random.Random(int(digest([seed, view.instruction])[:15], 16))
     guesses, glances = rng.random() < GUESSES, rng.random() < GLANCES
     desk = Desk(view)
     for step in demonstrator.read(view.instruction):
