@@ -128,6 +128,7 @@ def resume(
         data = _data(store, config, loaded, split) if config.method == "sft" else None
         step = 0 if run.state is None else run.state.step
         run.open_log([*told, *trackers(config, out, step=step)])
+        _warn_of_versions(run, step, told)
         return _trained(run, store, open_runtime, loaded, split, data, stop)
 
 
@@ -199,6 +200,16 @@ def _require(found: Material, config: Config) -> None:
         raise UsageError(f"curation leaves none of {counts['curated_away']} demonstrations", hint="see [curation]")
     stale, unverified = counts.get("stale", 0), counts.get("unverified", 0)
     raise nothing(config.revision, stale, found.stale_by, unverified, config.data.pattern)
+
+
+def _warn_of_versions(run: Run, step: int, told: Sequence[Told]) -> None:
+    """Tell, and do not log, where other libraries compute than when the run began."""
+    began, here = run.facts().get("versions", {}), versions(run.config)
+    moved = [f"{name} was {began[name]}, is {here[name]}" for name in began if began[name] != here.get(name)]
+    if moved:
+        text = f"{', '.join(moved)}: the last bits may differ from an unbroken run"
+        for listener in told:
+            listener({"kind": "warning", "step": step, "what": "versions", "text": text})
 
 
 def versions(config: Config) -> dict[str, str]:

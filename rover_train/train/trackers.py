@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import sys
 from collections.abc import Iterator, Mapping
+from contextlib import redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -56,7 +59,16 @@ def _trackio(config: Config, out: Path, step: int) -> Told:
     os.environ.setdefault("TRACKIO_DIR", str((out / "trackio").absolute()))
     import trackio
 
-    trackio.init(project=out.name or "rover", name=config.digest()[:12], config=config.model_dump(mode="json"))
+    def finish() -> None:
+        with redirect_stdout(sys.stderr):
+            trackio.finish()
+
+    with redirect_stdout(sys.stderr):  # it greets on stdout, which is for data
+        trackio.init(
+            project=out.absolute().name, name=config.digest()[:12], config=config.model_dump(mode="json"),
+            resume="allow" if step else "never",
+        )  # fmt: skip
+    atexit.register(finish)
 
     def told(row: Mapping[str, Any]) -> None:
         trackio.log({f"{row['kind']}/{name}": value for name, value in numbers(row)}, step=row["step"])
