@@ -22,7 +22,7 @@ class RlSettings(Section):
     """How often a step's rollouts are gone through."""
     minibatches: int = Field(2, ge=1)
     """Updates an epoch; a rollout is never cut over two of them."""
-    pass_tokens: int = Field(8192, ge=1)
+    pass_tokens: int = Field(2048, ge=1)
     """Most tokens of one forward pass, padding included; the gradients of a minibatch's passes add up."""
     temperature: float = Field(1.0, gt=0)
     """Of sampling in training."""
