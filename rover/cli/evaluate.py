@@ -13,7 +13,7 @@ from rover.cli.stores import open_store
 from rover.cli.training import need_extra
 
 if TYPE_CHECKING:
-    from rover_train.evaluation import Evaluation, EvalRow
+    from rover_train.evaluation import EvalRow, Evaluation
 
 
 def command(
