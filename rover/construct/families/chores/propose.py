@@ -13,6 +13,7 @@ from rover.construct.families.chores.spec import Change, Chore, Lookup, Part, Re
 from rover.construct.families.protocol import Draft, Dropped
 from rover.construct.families.wording import speakable
 from rover.construct.profile import Profile, TableProfile
+from rover_store.ids import digest
 from rover_store.records import Budget, ContextFile, Harness
 from rover_store.records.contract import Column
 
@@ -52,6 +53,8 @@ def propose(profile: Profile, rng: random.Random, *, levels: tuple[int, ...], st
     desks = _desks(profile)
     if not desks:
         return Dropped("no fit", "no table has a key, a kind to pick rows by and a column that another table explains")
+    # attempts of a number draw alike in every workspace: the files make the difference, so that levels mix
+    rng = random.Random(int(digest([rng.getrandbits(48), sorted(f.sha256 for f in profile.files)])[:15], 16))
     level = rng.choice(levels)
     desk = rng.choice(desks)
     kinds = list(rng.choice(LEVELS[level]))
