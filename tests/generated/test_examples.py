@@ -15,14 +15,15 @@ from rover.cli.main import load, run
 ROOT = Path(__file__).parents[2]
 #: in this order each finds what it needs; the store lies in the folder of the first
 ORDER = (
-    "init", "new", "commit", "checkout", "build", "list", "status", "log", "sql", "show", "diff", "run", "check", "tag",
+    "init", "new", "commit", "checkout", "build", "list", "status", "log", "sql", "show", "diff", "run", "check",
+    "collect", "dataset", "tag",
     "blame", "bisect",
     "graph", "impact", "release", "branch", "merge", "clone", "remote", "push", "pull",
     "inject", "diagnose", "repair", "op", "undo", "reindex", "fsck", "gc", "prune", "stats", "du", "help",
     "doctor",
 )  # fmt: skip
 #: run by tests of their own
-LONG = ("demo", "bench", "explain", "promote", "evolve", "compare", "report")
+LONG = ("demo", "bench", "explain", "promote", "evolve", "compare", "report", "split", "pilot")
 
 
 def examples(name: str) -> list[str]:
