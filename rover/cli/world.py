@@ -14,7 +14,7 @@ def command(
     folder: Path | None = typer.Argument(None, metavar="DIR", help="Where workspaces are written, a folder each."),
     workspaces: int = typer.Option(40, "--workspaces", metavar="N", min=1, max=9999, help="How many."),
     model: Path | None = typer.Option(None, "--model", metavar="FOLDER", help="Also make a small model there."),
-    steps: int = typer.Option(600, "--steps", min=0, help="Steps of its pretraining on drills; 0 for none."),
+    steps: int = typer.Option(900, "--steps", min=0, help="Steps of its pretraining on drills; 0 for none."),
     seed: int = Seed,
 ) -> int:
     """Make a small world to train in: workspaces of CSV files, and a model from a config.

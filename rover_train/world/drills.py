@@ -37,8 +37,8 @@ def drills(renderer: Renderer, seed: int) -> Iterator[Row]:
         number += 1
 
 
-def draw(rng: random.Random, kinds: str = "RLEV") -> tuple[PolicyView, dict[str, Table]]:
-    """A drill: what is asked, and the tables."""
+def draw(rng: random.Random, kinds: str = "RRLLEV") -> tuple[PolicyView, dict[str, Table]]:
+    """A drill: what is asked, and the tables. Reports, which are harder, come twice as often."""
     tables = workspaces.draw(rng)
     kind, count = rng.choice(kinds), rng.choice((1, 2))
     ledger = rng.sample(tables["ledger.csv"][1:], count)

@@ -25,7 +25,7 @@ from rover_train.world import model as small
 from rover_train.world import tokenizer as words
 from rover_train.world.drills import drills
 
-STEPS = 600
+STEPS = 900
 COPYING = 40
 #: drills in a batch, and batches that are sorted by length together
 DRILLS, SORTED = 16, 8
