@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -109,7 +110,7 @@ def test_lanes_answer_and_hold_what_boxes_of_their_own_do(lanes: LaneBox, kind: 
             shot = together.boxes[n].snapshot() if turn[n]["tool"] in WRITERS else None
             answers[n].append((told(result), shot and (dict(shot.entries), shot.refused)))
     for n in range(count):
-        with kind_box(kind) as own:
+        with own_box(kind) as own:
             expected = []
             for turn in turns:
                 if n in turn:
@@ -119,17 +120,12 @@ def test_lanes_answer_and_hold_what_boxes_of_their_own_do(lanes: LaneBox, kind: 
         assert answers[n] == expected
 
 
-class kind_box:
-    """A box of its own for a while."""
-
-    def __init__(self, kind: Runtime, limits: Limits = LIMITS) -> None:
-        self._box = kind.open(START, limits=limits)
-
-    def __enter__(self) -> Sandbox:
-        return self._box
-
-    def __exit__(self, *error: object) -> None:
-        self._box.close()
+@contextmanager
+def own_box(kind: Runtime) -> Iterator[Sandbox]:
+    """A box for one lane alone."""
+    box = kind.open(START, limits=LIMITS)
+    yield box
+    box.close()
 
 
 def test_no_tool_reaches_another_lane(lanes: LaneBox, kind: Runtime) -> None:
@@ -158,7 +154,7 @@ def test_a_breach_is_that_lanes_alone(lanes: LaneBox, kind: Runtime) -> None:
     together = Others(lanes, 3)
     together.all({n: use("write_file", path="mine.txt", content=f"{n}") for n in range(3)})
     large = use("write_file", path="large.txt", content="x" * (2 << 20))  # over the limit on one file
-    with kind_box(kind) as own:
+    with own_box(kind) as own:
         own.call(TOOL, use("write_file", path="mine.txt", content="1"))
         expected, after = own.call(TOOL, large), own.snapshot().entries
     got = together.all({0: use("read_file", path="mine.txt"), 1: large, 2: use("delete_file", path="mine.txt")})
@@ -174,7 +170,7 @@ def test_a_workspace_that_grows_has_its_own_limits(lanes: LaneBox, kind: Runtime
     if kind.kind == "local":
         pytest.skip("it has no limit on the size of a workspace")
     together = Others(lanes, 2)
-    with kind_box(kind) as own:
+    with own_box(kind) as own:
         for number in range(6):
             call = use("write_file", path=f"{number}.txt", content="x" * (900 << 10))
             got = together.all({0: call, 1: use("write_file", path="small", content=str(number))})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 import time
@@ -187,10 +188,8 @@ def test_an_interrupt_ends_all_lanes_and_goes_on() -> None:
                 raise
 
     def guarded(number: int) -> None:
-        try:
+        with contextlib.suppress(Abandoned):
             lane(number)
-        except Abandoned:
-            pass
 
     meeting.expect(range(3))
     threads = [threading.Thread(target=guarded, args=(n,)) for n in range(3)]
