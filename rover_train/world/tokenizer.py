@@ -1,6 +1,6 @@
 """A tokenizer for the harness's text: byte-level BPE of a few hundred entries, trained on what drills say.
 
-A word keeps the space before it and a number of at most two digits is one token, so that fields are copied token by
+A word keeps the space before it and a number of at most three digits is one token, so that fields are copied token by
 token. The same drills give the same files.
 """
 
@@ -13,14 +13,14 @@ from typing import Any
 from rover.construct.families.chores import demonstrator
 from rover_store.ids import digest
 from rover_train.render import chat_template, dialect
-from rover_train.world import drills
+from rover_train.world import drills, workspaces
 from rover_train.world.desk import Desk, play
 
-SIZE = 640
+SIZE = 960
 TEXTS = 1500
 PAD, END = "<|pad|>", "<|end|>"
 SPECIAL = (PAD, "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>", END)
-_PIECES = r"\n| ?\d{1,2}| ?[^\s\d]+| "
+_PIECES = r"\n| ?\d{1,3}| ?[^\s\d]+| "
 
 
 def train(seed: int) -> Any:
@@ -52,7 +52,7 @@ def train(seed: int) -> Any:
 def texts(seed: int) -> list[str]:
     """What is said in drills: requests, calls and outputs in the plain dialect, and every number that tables hold."""
     form = dialect("plain")
-    out = [" ".join(["", *map(str, range(100))])] * 20
+    out = [" ".join(["", *map(str, (*range(10), *workspaces.NUMBERS))])] * 20
     for number in range(TEXTS):
         rng = random.Random(int(digest(["text", seed, number])[:15], 16))
         view, tables = drills.draw(rng)

@@ -79,9 +79,9 @@ def test_the_tokenizer_is_small_and_copies_field_by_field(words: object) -> None
     again = tokenizer.train(0)
     assert again.get_vocab() == words.get_vocab()  # type: ignore[attr-defined]
     assert 300 < len(words) <= tokenizer.SIZE  # type: ignore[arg-type]
-    for text in (" 37", " 5", " north", " bolt", " append", " list.csv", " `qty`", ' "south"'):
+    for text in (" 137", " 5", " north", " bolt", " append", " list.csv", " `qty`", ' "south"'):
         assert len(words.encode(text)) == 1, text  # type: ignore[attr-defined]
-    said = " edit ledger.csv where id 43 set note \u00e9 7x\n"
+    said = " edit ledger.csv where id 243 set note \u00e9 7x\n"
     assert words.decode(words.encode(said)) == said  # type: ignore[attr-defined]
 
 

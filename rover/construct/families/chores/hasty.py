@@ -21,7 +21,7 @@ from rover_store.ids import digest
 from rover_store.records import Call, ToolCall
 
 #: the value that is guessed, the rows that are glanced at, and how often a run has each habit
-USUAL, FIRST = "5", 3
+USUAL, FIRST = "200", 3
 GUESSES, GLANCES = 0.75, 0.65
 
 
