@@ -168,7 +168,8 @@ class Loop:
         self.scores = {"success": success, "score": score}
         # equal success: the higher mean score is the better checkpoint
         value = success + 1e-6 * score
-        better = self.best is None or value > self.best.score
+        # few validation packages tie often: of equal scores the one that was trained longer counts
+        better = self.best is None or value >= self.best.score
         if better:
             self.best = Best(step=done, score=value)
         self.stale = 0 if better else self.stale + 1
