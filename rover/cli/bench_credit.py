@@ -37,9 +37,10 @@ def command(
 
     Builds a small world, gathers demonstrations, fine-tunes one checkpoint, and trains every arm from it: grpo,
     vtca-grpo, and vtca-even, the control that spreads the same progress evenly over the turns. Two task sets: dense,
-    where every part counts, and sparse, where one wrong report makes the reward 0. Checkpoints are chosen on
-    validation packages; the tables are of held-out ones. Intervals draw seeds and workspaces. Every command of it
-    stands below DIR/begun; what is finished is kept, and the same call goes on. In full it takes hours.
+    where every part counts, and sparse, where one wrong report makes the reward 0. The shared checkpoint is chosen on
+    validation packages, runs are measured at their last step on held-out ones. Intervals draw seeds and workspaces.
+    Every command of it stands below DIR/begun; what is finished is kept, and the same call goes on. In full it takes
+    hours.
 
     Example: rover bench credit --quick --work credit --out credit.json --picture curves
     """

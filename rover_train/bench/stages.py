@@ -74,8 +74,8 @@ class Stages:
         return Stage(f"runs/{name}/{arm}-{seed}", command, resumes=out)
 
     def measured(self, name: str, arm: str, seed: int) -> list[Stage]:
-        """A run of RL at its best checkpoint, on held-out packages."""
-        return self._measured(self.folder(name, arm, seed), name, f"{arm}-{seed}", validation=False)
+        """A run of RL at its last step, on held-out packages: all arms have had the same rollouts."""
+        return self._measured(self.folder(name, arm, seed) / "checkpoints", name, f"{arm}-{seed}", validation=False)
 
     def _measured(self, model: Path, name: str, label: str, *, validation: bool) -> list[Stage]:
         attempts = self.plan.scale.attempts

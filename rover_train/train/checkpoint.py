@@ -95,7 +95,9 @@ def best(run: Path) -> Path | None:
 
 
 def model_folder(path: Path) -> Path:
-    """Where the model of a run or checkpoint lies: the best one of a run, else the path itself."""
+    """Where the model lies: the best one of a run, the newest of RUN/checkpoints, else the path itself."""
+    if path.name == "checkpoints" and (newest := latest(path.parent)) is not None:
+        return newest
     if (path / "checkpoints").is_dir():
         found = best(path)
         if found is None:
