@@ -70,7 +70,7 @@ class Dialogue:
         self._start = len(self.ids)
         return fresh
 
-    def sample(self, token: int, logprob: float, turn: int | None = None) -> None:
+    def sample(self, token: int, logprob: float) -> None:
         """One token that the policy sampled."""
         self.ids.append(token)
         self.turn_id.append(self.turn)

@@ -100,6 +100,34 @@ def test_a_template_that_rewrites_history_is_named() -> None:
     renderer("qwen3").check()
 
 
+STRIPPING = """\
+{%- for m in messages -%}
+{%- set said = m.content if loop.last else m.content.split('</think>')[-1].lstrip('\\n') -%}
+{{- '<|im_start|>' + m.role + '\\n' + said + '<|im_end|>\\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"""
+
+
+def test_thinking_that_is_dropped_later_is_drift() -> None:
+    """Only where the model thinks: the template itself passes the check."""
+    made = finished(byte_level("<|im_end|>", "<|im_start|>"), STRIPPING, "<|im_end|>", ("<|im_start|>",))
+    for drift in ("error", "split"):
+        render = Renderer(made, dialect("json"), window=10_000, observation_tokens=100, drift=drift)
+        render.check()
+        dialogue = render.dialogue(VIEW)
+        dialogue.open_turn(())
+        thought = render.codec.encode("<think>\nWhich file?\n</think>\n\n" + render.dialect.write((CALL,), ""))
+        dialogue.write([*thought, render.stop_id])
+        if drift == "error":
+            with pytest.raises(TemplateDrift, match="after turn 0"):
+                dialogue.open_turn(answered())
+            continue
+        assert dialogue.open_turn(answered()) is True
+        assert "<think>" not in render.codec.decode(dialogue.ids)
+        (row,) = dialogue.rows()
+        assert "Which file?" in render.codec.decode(row.ids)
+
+
 def test_drift_can_begin_a_row() -> None:
     render = renderer("r1", drift="split")
     dialogue = render.dialogue(VIEW)
