@@ -79,11 +79,8 @@ class Config(Section):
     """What is kept."""
 
     def digest(self) -> str:
-        """Identity of what is learnt: sha256 over all fields but the sections `log` and `checkpoint`.
-
-        What has its default is left out, so that a field which a later rover adds changes no identity.
-        """
-        return digest(self.model_dump(mode="json", by_alias=True, exclude={"log", "checkpoint"}, exclude_defaults=True))
+        """Identity of what is learnt: sha256 over all fields but the sections `log` and `checkpoint`."""
+        return digest(self.model_dump(mode="json", by_alias=True, exclude={"log", "checkpoint"}))
 
 
 # --- making one ----------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ config.toml is written last: a folder without it is no run yet, and may be begun
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,6 +52,8 @@ class Run:
         self.config = config
         self.disk = disk or Disk()
         self.state: State | None = None  # of the checkpoint to go on from
+        #: digest of the config when the run began: a later rover may know more fields, or other defaults
+        self.identity = config.digest()
         self._log: RunLog | None = None
         self._lock = _locked(folder)
 
@@ -83,7 +86,7 @@ class Run:
     def state_at(self, step: int, **fields: Any) -> State:
         """The state of this run at a step."""
         return State(
-            revision=self.config.revision, config=self.config.digest(), method=self.config.method, step=step, **fields
+            revision=self.config.revision, config=self.identity, method=self.config.method, step=step, **fields
         )
 
     def save(self, state: State, model: nn.Module, optimiser: Optimiser, write_model: Callable[[Path], object]) -> Path:
@@ -130,8 +133,10 @@ def begin(
     run = Run(folder, config, disk=disk)
     with _held(run), refusals(folder):
         _json(disk, folder / "split.json", split)
-        _json(disk, folder / "run.json", {**facts, "config": config.digest(), "revision": config.revision})
-        disk.replace(folder / CONFIG, configs.dump(config).encode())
+        text = configs.dump(config).encode()
+        pinned = {"config": run.identity, "config_sha256": _sha256(text), "revision": config.revision}
+        _json(disk, folder / "run.json", {**facts, **pinned})
+        disk.replace(folder / CONFIG, text)
     return run
 
 
@@ -162,16 +167,34 @@ def resume(folder: Path, *, expect: Config | None = None, disk: Disk | None = No
     if expect is not None:
         _same(folder, config, expect)
         config = expect  # logging and checkpointing may change
+    identity = _identity(folder)
     newest = checkpoint.latest(folder)
     state = None
     if newest is not None:
-        state = checkpoint.check(newest, revision=config.revision, config=config.digest())
+        state = checkpoint.check(newest, revision=config.revision, config=identity)
     run = Run(folder, config, disk=disk)
-    run.state = state
+    run.identity, run.state = identity, state
     if state is not None:
         with _held(run), refusals(folder):
             checkpoint.settle(folder, state, config.checkpoint.keep_last, disk)
     return run
+
+
+def _identity(folder: Path) -> str:
+    """The digest that the run began with. CheckpointError where its config was changed by hand."""
+    try:
+        facts = json.loads((folder / "run.json").read_bytes())
+        identity, expected = str(facts["config"]), facts["config_sha256"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(folder, "run.json is missing or not as it was written") from error
+    if _sha256((folder / CONFIG).read_bytes()) != expected:
+        hint = "put it back; --set changes log and checkpoint, all else needs another --out"
+        raise CheckpointError(folder, f"{CONFIG} is not as the run began with it", hint=hint)
+    return identity
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def config_of(folder: Path) -> Config:

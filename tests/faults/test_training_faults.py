@@ -4,6 +4,7 @@ to the same bits. A checkpoint that is damaged or of another run is refused in o
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -164,6 +165,33 @@ def test_another_revision_config_or_model_is_refused(copy: Path) -> None:
             small.train(copy, small.config().model_copy(update=update))
         assert found.value.message == f"{copy}: {line}"
     assert everything(copy) == before
+
+
+def test_a_config_that_was_changed_by_hand_is_refused(copy: Path) -> None:
+    text = (copy / "config.toml").read_text()
+    (copy / "config.toml").write_text(text.replace("steps = 5", "steps = 9"))
+    before = everything(copy)
+    with pytest.raises(CheckpointError, match=r"config\.toml is not as the run began with it"):
+        runs.resume(copy)
+    (copy / "run.json").write_text("{}")
+    with pytest.raises(CheckpointError, match=r"run\.json is missing or not as it was written"):
+        runs.resume(copy)
+    assert {k: v for k, v in everything(copy).items() if k != "run.json"} == {
+        k: v for k, v in before.items() if k != "run.json"
+    }
+
+
+def test_a_run_of_an_older_rover_goes_on(copy: Path) -> None:
+    """Its checkpoints name the digest of a config that had other fields."""
+    newest = checkpoint.latest(copy)
+    assert newest is not None
+    own = checkpoint.check(newest).config
+    for path in (copy / "run.json", newest / "state.json"):
+        path.write_text(path.read_text().replace(own, "0" * 64))
+    (newest / "DONE").write_text(hashlib.sha256((newest / "state.json").read_bytes()).hexdigest())
+    with runs.resume(copy) as run:
+        assert run.state is not None
+        assert run.state_at(9).config == "0" * 64
 
 
 def test_a_checkpoint_that_was_moved_here_is_refused(copy: Path, tmp_path: Path) -> None:
