@@ -37,9 +37,10 @@ def command(
     """Measure a model or a policy on packages of a pinned revision.
 
     A run is measured at its best checkpoint (RUN/checkpoints: at its newest), on the held-out part of its own split;
-    what is found also goes to RUN/evaluations, where `rover compare` looks. pass@k: at least one of k rollouts passes; pass^k: all k do.
-    Intervals are of 95 %, clustered by workspace. What ended in an infra_error or verifier_error is counted apart
-    and leaves every rate. Rollouts are kept: a second call, or one after Ctrl-C, plays only what is missing.
+    what is found also goes to RUN/evaluations, where `rover compare` looks. pass@k: at least one of k rollouts
+    passes; pass^k: all k do. Intervals are of 95 %, clustered by workspace. What ended in an infra_error or
+    verifier_error is counted apart and leaves every rate. Rollouts are kept: a second call, or one after Ctrl-C,
+    plays only what is missing.
 
     Example: rover eval --model vtca -k 4 --temperature 1
     """
