@@ -18,12 +18,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from rover.harness.loop import Job, Played, Stopped, play
-from rover.harness.manifest import of_files
+from rover.harness.loop import Played, Stopped, play
 from rover.harness.tools.specs import offered
 from rover.policy.protocol import Session
 from rover.rollout import grading
 from rover.rollout.env import Env, tree_of
+from rover.rollout.job import job_of, unplayed
 from rover.rollout.keeper import Blobs, Keeper, start_blobs
 from rover.rollout.records import (
     EndState,
@@ -38,6 +38,7 @@ from rover.rollout.records import (
 from rover.sandbox.pool import Pool
 from rover.sandbox.protocol import CallResult, Files, Runtime
 from rover.verify.grade import Graded, grade
+from rover.verify.many import Asked, Known, know
 from rover.verify.shown import Conditions, Memo
 from rover_store.errors import SandboxError, StoreError
 from rover_store.ids import digest
@@ -239,15 +240,7 @@ class Engine:
 
     def _play(self, env: Env, request: RolloutRequest) -> Played:
         """Run one rollout; where the infrastructure fails, once more in a new box."""
-        job = Job(
-            key=request.key(self.runtime_id),
-            package=env.package,
-            instruction=env.instruction,
-            harness=env.harness,
-            start=of_files(env.start),
-            start_tree=env.start_tree,
-            targets=env.targets(),
-        )
+        job = job_of(request, self.runtime_id)
         played: Played | None = None
         for _ in range(2):
             sessions: list[Session] = []
@@ -267,7 +260,7 @@ class Engine:
             except SandboxError as error:
                 if self._stopping.is_set():
                     raise Stopped from None
-                played = played or _unplayed(job, error)
+                played = played or unplayed(job, error)
             finally:
                 self._sessions.difference_update(sessions)
         assert played is not None
@@ -291,6 +284,9 @@ class Engine:
         """A verdict for each pair, in order; from the evidence where it holds one."""
         todo = list(pairs)
         done: dict[int, Verdict] = {}
+        whole = [(env, r) for r, env in todo if not r.trajectory.pruned and r.trajectory.end != "infra_error"]
+        new = [(env, r) for env, r in whole if self.evidence.get_verdict(r.id, env.verifier_id) is None]
+        self._foresee([(env, grading.of_rollout(r, env)) for env, r in new], stop)
         with Keeper(self.evidence, self._clock, self._kept) as keeper:
             work = [lambda r=result, e=env: self._verdict(r, e, keeper) for result, env in todo]
             self._each(work, done.__setitem__, stop)
@@ -330,6 +326,7 @@ class Engine:
         keys = [(grading.state_id(env, tree_of(end), said), now + env.verifier_id) for env, end, said in states]
         new = {key: state for key, state in zip(keys, states, strict=True) if key not in self._states}
         found = dict(self._states)
+        self._foresee([(env, Graded(env.start, end, said)) for env, end, said in new.values()], stop)
 
         def judge(key: tuple[str, str]) -> Verdict:
             env, end, said = new[key]
@@ -343,6 +340,22 @@ class Engine:
 
         self._each([partial(judge, key) for key in new], finish, stop)
         return [found[key] for key in keys]
+
+    def _foresee(self, states: Sequence[tuple[Env, Graded]], stop: Stop | None) -> None:
+        """Have the memo know what many states are worth, in a call for each verifier and worker. What it does not
+        get to know is graded one by one, so whatever fails here is left to be found there."""
+        by_verifier: dict[str, list[tuple[Env, Graded]]] = {}
+        for env, state in states:
+            by_verifier.setdefault(env.verifier_id, []).append((env, replace(state, conditions=self.conditions)))
+        pieces = [some[n :: self.workers] for some in by_verifier.values() for n in range(self.workers)]
+
+        def look(some: list[tuple[Env, Graded]]) -> None:
+            asked = [Asked(env.verifier.criteria, state, True) for env, state in some]
+            with contextlib.suppress(SandboxError):
+                know(self._boxes.box, some[0][0].verifier_id, some[0][0].verifier_files, asked, Known(self._memo))
+
+        work = [partial(look, some) for some in pieces if len(some) > 1]
+        self._each(work, lambda number, done: None, stop)
 
     def _judge(
         self, env: Env, rollout: str, graded: Graded, *, fresh: bool = False, now: Conditions | None = None
@@ -432,15 +445,3 @@ def _labelled(played: Played, purpose: str | None) -> Played:
     if purpose is None:
         return played
     return replace(played, trajectory=played.trajectory.model_copy(update={"purpose": purpose}))
-
-
-def _unplayed(job: Job, error: SandboxError) -> Played:
-    """The rollout of a box that did not even start."""
-    trajectory = Trajectory(
-        key=job.key,
-        package=job.package,
-        start=job.start_tree,
-        end="infra_error",
-        error=f"SandboxError: {error.message}",
-    )
-    return Played(trajectory, {job.start_tree: job.start}, {}, job.start)
