@@ -166,13 +166,12 @@ class Loop:
         if success is None:
             raise _spoilt(rows)
         self.scores = {"success": success, "score": score}
-        # equal success: the higher mean score is the better checkpoint
-        value = success + 1e-6 * score
-        # few validation packages tie often: of equal scores the one that was trained longer counts
-        better = self.best is None or value >= self.best.score
+        # few validation packages tie often: of equal success the checkpoint that was trained longer counts
+        higher = self.best is None or success > self.best.score
+        better = self.best is None or success >= self.best.score
         if better:
-            self.best = Best(step=done, score=value)
-        self.stale = 0 if better else self.stale + 1
+            self.best = Best(step=done, score=success)
+        self.stale = 0 if higher else self.stale + 1
         self.run.log.write(
             {
                 "kind": "eval", "step": done, "success": success, "score": score,
