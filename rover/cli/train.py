@@ -26,7 +26,7 @@ def command(
     ),
     model: str = typer.Option("", "--model", metavar="SPEC", help="A model's folder, FILE.gguf, smollm2, small:DIR."),
     start: Path = typer.Option(None, "--from", metavar="RUN", help="Instead: the best model of this run."),
-    file: Path = typer.Option(None, "--config", metavar="FILE", help="Settings in TOML; see --print-config."),
+    file: Path = typer.Option(None, "--config", metavar="FILE", help="Settings in TOML, or recipe:sft, recipe:rl."),
     sets: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="One setting: optim.lr=1e-4; repeatable."),
     seed: int = typer.Option(None, "--seed", min=0, help="Seed of all random choices (0)."),
     resume: bool = typer.Option(False, "--resume", help="Go on with RUN from its newest checkpoint."),

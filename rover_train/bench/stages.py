@@ -13,7 +13,6 @@ from pathlib import Path
 
 from rover_train.bench.plan import ARMS, FAMILIES, Plan
 from rover_train.bench.work import Stage
-from rover_train.world.recipes import recipe
 
 #: seed of the rollouts of all evaluations
 EVAL_SEED = 1
@@ -56,7 +55,7 @@ class Stages:
         """The shared checkpoint."""
         out = self.work / "sft"
         command = ["train", "--method", "sft", "--revision", revision, "--model", f"small:{self.work / 'base'}"]
-        command += ["--config", str(recipe("sft")), "--out", str(out), "--seed", str(self.plan.seed)]
+        command += ["--config", "recipe:sft", "--out", str(out), "--seed", str(self.plan.seed)]
         command += _set("data.split", str(self.split("all")), *self.plan.scale.sft)
         return Stage("sft", command, resumes=out)
 
@@ -69,7 +68,7 @@ class Stages:
         out = self.folder(name, arm, seed)
         spec = ARMS[arm]
         command = ["train", "--method", spec.method, "--revision", revision, "--from", str(self.work / "sft")]
-        command += ["--config", str(recipe("rl")), "--out", str(out), "--seed", str(seed)]
+        command += ["--config", "recipe:rl", "--out", str(out), "--seed", str(seed)]
         command += _set("data.split", str(self.split(name)), *self.plan.scale.rl, *spec.sets)
         return Stage(f"runs/{name}/{arm}-{seed}", command, resumes=out)
 

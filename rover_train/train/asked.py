@@ -43,7 +43,7 @@ def config_of(asked: Asked, base: Mapping[str, Any] | None = None) -> Config:
     if asked.start is not None:
         values = {**values, **handed_on(asked.start)}
     if asked.file is not None:
-        said = configs.read_toml(asked.file)
+        said = configs.read_toml(_file(asked.file))
         configs.check(said, str(asked.file))
         values = merged(values, said)
     own = {"revision": asked.revision, "method": asked.method, "seed": asked.seed}
@@ -52,6 +52,16 @@ def config_of(asked: Asked, base: Mapping[str, Any] | None = None) -> Config:
     if spec:
         options["model"] = {"spec": spec}
     return configs.made(values, asked.sets, options)
+
+
+def _file(asked: Path) -> Path:
+    """The file of a config; `recipe:NAME` is one that comes with rover."""
+    kind, colon, name = str(asked).partition(":")
+    if kind != "recipe" or not colon:
+        return asked
+    from rover_train.world.recipes import recipe
+
+    return recipe(name)
 
 
 def handed_on(start: Path) -> dict[str, Any]:

@@ -23,7 +23,9 @@ ORDER = (
     "doctor",
 )  # fmt: skip
 #: run by tests of their own
-LONG = ("demo", "bench", "explain", "promote", "evolve", "compare", "report", "split", "pilot")
+LONG = (
+    "demo", "bench", "explain", "promote", "evolve", "compare", "report", "split", "pilot", "world", "train", "eval",
+)  # fmt: skip
 
 
 def examples(name: str) -> list[str]:

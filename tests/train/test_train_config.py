@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rover_store.errors import NotFound
 from rover_train.config import Config, ConfigError, dump, fields, load, loads, nearest
 
 
@@ -91,3 +92,12 @@ def test_every_key_can_be_set_to_its_own_default() -> None:
         if one.default != "absent" and not one.key.startswith("model.lora"):
             changed: Any = load(None, [f"{one.key}={one.default}"])
             assert changed == config, one.key
+
+
+def test_recipes_that_come_with_rover_are_named() -> None:
+    from rover_train.train.asked import Asked, config_of
+
+    found = config_of(Asked(file=Path("recipe:rl"), method="grpo", revision="main"))
+    assert (found.method, found.revision, found.rl.group) == ("grpo", "main", 8)
+    with pytest.raises(NotFound, match="recipe not found: none"):
+        config_of(Asked(file=Path("recipe:none")))
