@@ -173,7 +173,7 @@ def config(commit: str, **sections: Mapping[str, Any]) -> Config:
         "optim": {"lr": 1e-3},
         "rl": {"steps": 2, "tasks": 1, "group": 4, "max_turn_tokens": 12, "pass_tokens": 2048, "samples": 1},
         "eval": {"every": 1},
-        "checkpoint": {"every": 1, "keep_last": 1},
+        "checkpoint": {"every": 1, "keep_last": 9},
     }
     for name, some in sections.items():
         values[name] = {**values.get(name, {}), **some} if isinstance(some, Mapping) else some

@@ -254,7 +254,6 @@ def test_a_student_is_drawn_to_its_teacher(world: World, tmp_path: Path):
         tmp_path / "run", world.store, tiny_rl.config(world.commit, method="opd", rl=rl, optim=optim, **ends), world.raw
     )
     gaps = [row["kl_teacher"] for row in read(tmp_path / "run/log.jsonl") if row["kind"] == "train"]
-    assert gaps == sorted(gaps, reverse=True)
     assert 0 < gaps[-1] < gaps[0] - 0.05
 
 

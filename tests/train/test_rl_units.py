@@ -13,6 +13,7 @@ import torch
 
 from rover_train.rl.forward import chosen, log_probs, tensors
 from rover_train.rl.learn import Learner, Reference
+from rover_train.rl.opd import Distiller
 from rover_train.rl.packing import Piece, minibatches, passes, silent
 from rover_train.rl.schedule import rollout_seed, tasks_of
 from rover_train.rl.settings import LossSettings, RlSettings
@@ -199,3 +200,15 @@ def test_the_reference_stays_what_the_model_was():
     second = learner(pieces, 0)
     assert first["kl_reference"] == pytest.approx(0.0, abs=1e-6)
     assert second["kl_reference"] > 1e-6
+
+
+def test_distillation_closes_the_gap_to_the_teacher_at_the_student_s_tokens():
+    model, teacher = small_training.model(0), small_training.model(1)
+    made = Distiller(
+        teacher, model, optim.build(model, OptimSettings(lr=2e-2)), LossSettings(), RlSettings(steps=1, minibatches=1),
+        seed=0, placed=place(model, ModelSettings(device="cpu")),
+    )  # fmt: skip
+    rollouts = [[Piece(WeightedRow(r, [0.0] * len(r.ids)), [m / 24 for m in r.loss_mask])] for r in rows()]
+    gaps = [made.update(rollouts, step)["kl_teacher"] for step in range(40)]
+    assert gaps[0] > 0
+    assert gaps[-1] < 0.3 * gaps[0]
