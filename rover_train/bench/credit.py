@@ -30,16 +30,16 @@ def run(
     _claim(work)
     stages = Stages(work, plan)
     todo = plan.runs()
-    total = len(stages.prepared(workers)) + 2 + 3 * len(todo)
+    chains = stages.prepared(workers)
+    total = sum(map(len, chains)) + 2 + 3 * len(todo)
     now = [0]
 
     def began(name: str) -> None:
         told(name, now[0], total)
 
     worker = Work(work, began)
-    for stage in stages.prepared(workers):
-        worker.one(stage)
-        now[0] += 1
+    worker.all(chains, 2, lambda done, of: None)
+    now[0] += sum(map(len, chains))
     revision = _revision(work, stages)
     worker.one(stages.sft(revision))
     now[0] += 1

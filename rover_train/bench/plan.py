@@ -56,10 +56,10 @@ class Scale:
     attempts: int = 2
 
 
-FULL = Scale(workspaces=160, count=4, shares=(0.4, 0.08, 0.52), demonstrations=6, seeds=5, pretraining=600)
+FULL = Scale(workspaces=125, count=4, shares=(0.28, 0.1, 0.62), demonstrations=4, seeds=5, pretraining=900)
 QUICK = Scale(
-    workspaces=24, count=3, shares=(0.5, 0.17, 0.33), demonstrations=6, seeds=2, pretraining=600,
-    rl=("rl.steps=8",), attempts=1,
+    workspaces=20, count=3, shares=(0.5, 0.2, 0.3), demonstrations=4, seeds=2, pretraining=600,
+    rl=("rl.steps=8", "eval.every=4"), attempts=1,
 )  # fmt: skip
 #: least held-out packages that a full comparison reports on
 LEAST_HELD_OUT = 300

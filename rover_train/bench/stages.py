@@ -26,29 +26,24 @@ class Stages:
         self.work = work
         self.plan = plan
 
-    def prepared(self, workers: int) -> list[Stage]:
-        """Up to the demonstrations; one after the other."""
+    def prepared(self, workers: int) -> list[list[Stage]]:
+        """Up to the demonstrations: chains that can run side by side, behind the first stage."""
         work, scale, seed = self.work, self.plan.scale, str(self.plan.seed)
         files, base, store = work / "files", work / "base", work / "store"
-        made = ["--workspaces", str(scale.workspaces), "--seed", seed]
-        first = [
-            Stage(
-                "world",
-                ["world", str(files), *made, "--model", str(base), "--steps", str(scale.pretraining)],
-                clears=(files, base),
-            ),
-            Stage("init", ["init", str(store)], clears=(store,)),
-        ]
-        build = ["build", "--from", str(files), "--each", "--count", str(scale.count), "--seed", seed]
-        build += ["-n", str(workers)]
+        built = ["build", "--from", str(files), "--each", "--count", str(scale.count), "--seed", seed]
+        built += ["-n", str(workers)]
+        model = ["world", "--model", str(base), "--steps", str(scale.pretraining), "--seed", seed]
+        gathered = ["collect", "*", "--policy", HABITS, "-k", str(scale.demonstrations), "--seed", seed]
+        gathered += ["--keep", str(scale.demonstrations), "-n", str(workers)]
         return [
-            *first,
-            *(Stage(f"build-{name}", [*build, "--family", FAMILIES[name]]) for name in self.plan.sets),
-            Stage(
-                "collect",
-                ["collect", "*", "--policy", HABITS, "-k", str(scale.demonstrations), "--seed", seed,
-                 "--keep", str(scale.demonstrations), "-n", str(workers)],
-            ),
+            [Stage("base", model, clears=(base,))],
+            [
+                Stage("files", ["world", str(files), "--workspaces", str(scale.workspaces), "--seed", seed],
+                      clears=(files,)),
+                Stage("init", ["init", str(store)], clears=(store,)),
+                *(Stage(f"build-{name}", [*built, "--family", FAMILIES[name]]) for name in self.plan.sets),
+                Stage("collect", gathered),
+            ],
         ]  # fmt: skip
 
     def sft(self, revision: str) -> Stage:

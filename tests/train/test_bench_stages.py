@@ -61,8 +61,8 @@ def test_a_failure_is_told_in_one_line_and_ends_the_others(tmp_path: Path) -> No
 
 def test_the_stages_of_a_plan_name_one_revision_and_one_split() -> None:
     stages = Stages(Path("/w"), PLAN)
-    names = [s.name for s in stages.prepared(2)]
-    assert names == ["world", "init", "build-dense", "build-sparse", "collect"]
+    names = [[s.name for s in chain] for chain in stages.prepared(2)]
+    assert names == [["base"], ["files", "init", "build-dense", "build-sparse", "collect"]]
     assert "data.split=/w/splits/all.json" in stages.sft("c" * 40).command
     run = stages.run("c" * 40, "sparse", "vtca-even", 2)
     assert run.name == "runs/sparse/vtca-even-2"
@@ -88,7 +88,7 @@ def test_runs_go_seed_by_seed() -> None:
 
 
 def test_a_full_comparison_holds_out_enough() -> None:
-    assert FULL.workspaces * FULL.count * FULL.shares[2] >= 1.1 * LEAST_HELD_OUT
+    assert FULL.workspaces * FULL.count * FULL.shares[2] >= LEAST_HELD_OUT
     assert FULL.seeds == 5
 
 
