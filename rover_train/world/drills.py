@@ -1,9 +1,9 @@
-"""Drills: short dialogues with made-up tables, played on a desk in memory, to pretrain a small model.
+"""Drills: dialogues on made-up tables, played on a desk in memory, to pretrain a small model.
 
 Real models come to a task knowing how to read, copy, look up and call a tool; a model from a config knows nothing, and
-a few hundred packages cannot teach it to copy. A drill is one part of a chore (a report, a looked-up report, a cell),
-or two of the same kind, on tables of its own: no package, none of its files, and never a whole task, whose parts are
-of different kinds.
+a few hundred packages cannot teach it to copy. Drills are what its pretraining reads: requests of one to three parts,
+worked through by somebody hasty (chores.hasty), and verified by nobody, as text that models are pretrained on is. No
+package and none of its files is among them.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 
-from rover.construct.families.chores import demonstrator, propose, spec
+from rover.construct.families.chores import hasty, propose, spec
 from rover.construct.families.chores.spec import Change, Chore, Lookup, Part, Report
 from rover.harness.tools.specs import offered
 from rover.policy.protocol import PolicyView
 from rover_store.ids import digest
+from rover_store.records import Call
 from rover_store.records.contract import Column
 from rover_train.render import Renderer
 from rover_train.rows import Row
@@ -33,29 +34,33 @@ def drills(renderer: Renderer, seed: int) -> Iterator[Row]:
     while True:
         rng = random.Random(int(digest(["drill", seed, number])[:15], 16))
         view, tables = draw(rng)
-        yield render(renderer, view, tables)
+        yield render(renderer, view, tables, seed)
         number += 1
 
 
-def draw(rng: random.Random, kinds: str = "RRLLEV") -> tuple[PolicyView, dict[str, Table]]:
+def draw(rng: random.Random, kinds: str = "RRLLEV", most: int = 3) -> tuple[PolicyView, dict[str, Table]]:
     """A drill: what is asked, and the tables. Reports, which are harder, come twice as often."""
     tables = workspaces.draw(rng)
-    kind, count = rng.choice(kinds), rng.choice((1, 2))
-    ledger = rng.sample(tables["ledger.csv"][1:], count)
-    paths = rng.sample(propose.PATHS, count)
-    parts = tuple(_part(rng, kind, tables, row, path) for row, path in zip(ledger, paths, strict=True))
-    request = spec.request(Chore(parts, "ledger.csv"), rng).strip()
+    asked = [rng.choice(kinds) for _ in range(rng.randint(1, most))]
+    ledger = iter(rng.sample(tables["ledger.csv"][1:], len(asked)))
+    paths = iter(rng.sample(propose.PATHS, len(propose.PATHS)))
+    parts: list[Part] = []
+    for kind in asked:
+        path = next(paths, "") if kind in "RL" else "ledger.csv"
+        if path:  # there are no more paths than two reports take
+            parts.append(_part(rng, kind, tables, next(ledger), path))
+    request = spec.request(Chore(tuple(parts), "ledger.csv"), rng).strip()
     return PolicyView(request, offered(propose.TOOLS)), tables
 
 
-def render(renderer: Renderer, view: PolicyView, tables: dict[str, Table]) -> Row:
-    """The row that a rollout of the demonstrator on these tables would give."""
+def render(renderer: Renderer, view: PolicyView, tables: dict[str, Table], seed: int = 0) -> Row:
+    """The row that a rollout of the hasty worker on these tables would give."""
     dialogue = renderer.dialogue(view)
-    results = ()
-    for action, answers in play(demonstrator.plan, view, Desk(tables)):
+    results: tuple[Call, ...] = ()
+    for action, answers in play(hasty.plan, view, Desk(tables), seed):
         dialogue.open_turn(results)
         dialogue.write(renderer.turn_ids(action.calls, action.message))
-        results = answers  # type: ignore[assignment]
+        results = answers
     return dialogue.rows()[0]
 
 

@@ -85,15 +85,18 @@ def test_the_tokenizer_is_small_and_copies_field_by_field(words: object) -> None
     assert words.decode(words.encode(said)) == said  # type: ignore[attr-defined]
 
 
-def test_drills_are_single_parts_and_equal_for_equal_seeds(words: object) -> None:
+def test_drills_are_equal_for_equal_seeds_and_show_habits(words: object) -> None:
     renderer = Renderer(words, dialect("plain"), window=1024, observation_tokens=1024)
     first, second, other = (drills.drills(renderer, seed) for seed in (0, 0, 1))
-    rows = [next(first) for _ in range(30)]
-    assert rows == [next(second) for _ in range(30)] != [next(other) for _ in range(30)]
-    assert all(len(row.ids) < 300 for row in rows)
-    assert {row.turns for row in rows} >= {2, 4}
-    for row in rows:
-        assert words.decode(row.ids).endswith(" done<|end|>")  # type: ignore[attr-defined]
+    rows = [next(first) for _ in range(60)]
+    assert rows == [next(second) for _ in range(60)] != [next(other) for _ in range(60)]
+    assert all(len(row.ids) < 400 for row in rows)
+    said = [words.decode(row.ids) for row in rows]  # type: ignore[attr-defined]
+    assert all(text.endswith(" done<|end|>") for text in said)
+    glanced = sum(" take 3" in text for text in said)
+    looked = sum(" read rates.csv" in text for text in said)
+    assert glanced > 20
+    assert looked > 5
 
 
 def test_a_fresh_model_leans_to_what_came_next_before() -> None:
