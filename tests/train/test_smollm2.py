@@ -82,8 +82,8 @@ def test_fine_tuning_rl_evaluation_and_serving(project: Path) -> None:
     (step,) = [row for row in log if row["kind"] == "train"]
     assert step["sampled_tokens"] > 0
 
-    few = ("--set", "rl.max_turn_tokens=6")
-    said = rover("eval", "--model", "rl", "--packages", "copy-shop", *few, "--sandbox", "local", "--json")
+    where = ("--revision", "main", "--packages", "copy-shop", "--sandbox", "local")
+    said = rover("eval", "--model", "rl", *where, "--set", "rl.max_turn_tokens=6", "--json")
     assert said.code == 0, said
     assert json.loads(said.out)["attempts"] == 1
 
