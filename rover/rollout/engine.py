@@ -35,10 +35,10 @@ from rover.rollout.records import (
     RolloutResult,
     rollout_id,
 )
+from rover.rollout.together import Together
 from rover.sandbox.pool import Pool
 from rover.sandbox.protocol import CallResult, Files, Runtime
 from rover.verify.grade import Graded, grade
-from rover.verify.many import Asked, Known, know
 from rover.verify.shown import Conditions, Memo
 from rover_store.errors import SandboxError, StoreError
 from rover_store.ids import digest
@@ -48,6 +48,8 @@ T = TypeVar("T")
 Stop = Callable[[], bool]
 #: values of calls that are remembered
 MOST_CALLS = 512
+#: so many rollouts are worth a box of lanes
+FEWEST_TOGETHER = 4
 
 
 class Meter(Protocol):
@@ -86,6 +88,8 @@ class Engine:
         self._flights: dict[str, Future[RolloutResult]] = {}  # rollouts that somebody is running now
         self._lock = threading.Lock()
         self._calls: dict[str, CallResult] = {}
+        self._together: Together | None = None
+        self._played: dict[str, Played] = {}  # in lockstep, and not taken yet
         #: what checks are run under; see `under`
         self.conditions = Conditions()
         #: told of all work before it is done; what it raises ends the work, and what is finished is kept
@@ -105,6 +109,8 @@ class Engine:
         if self._threads is not None:
             self._threads.shutdown(wait=True, cancel_futures=True)
         self._boxes.close()
+        if self._together is not None:
+            self._together.close()
 
     @contextlib.contextmanager
     def under(self, conditions: Conditions) -> Iterator[None]:
@@ -159,6 +165,8 @@ class Engine:
         order = list(shared)
         done: dict[str, tuple[RolloutResult, dict[str, Verdict]]] = {}
         mine: set[str] = set()
+        if progress is None and stop is None and self.workers == 1 and self.meter is None:
+            self._ahead([next(iter(found.values())) for found in shared.values()], order)
         with self._landing(mine), Keeper(self.evidence, self._clock, self._kept) as keeper:
 
             def finish(number: int, found: tuple[RolloutResult, dict[str, Verdict]]) -> None:
@@ -181,6 +189,19 @@ class Engine:
         result = self._recalled(key, requests, graded) or self._shared(key, requests[0], keeper, mine)
         asked = requests if graded else []
         return result, {r.env.verifier_id: self._verdict(result, r.env, keeper) for r in asked}
+
+    def _ahead(self, requests: list[RolloutRequest], keys: list[str]) -> None:
+        """Play what has to be run in lockstep, which costs a fraction, where nobody watches or counts single rollouts.
+        What comes out well is taken by `_play`; all else is played there by itself."""
+        todo = {k: r for k, r in zip(keys, requests, strict=True) if self.evidence.get_rollout(k) is None}
+        if len(todo) < FEWEST_TOGETHER:
+            return
+        self._stopping.clear()
+        self._together = self._together or Together(self.runtime, clock=self._clock)
+        done = self._together.play(list(todo.values()))
+        if self._stopping.is_set():
+            raise Stopped
+        self._played.update((one.result.id, one.played) for one in done if one.played.trajectory.end != "infra_error")
 
     def _recalled(self, key: str, requests: list[RolloutRequest], graded: bool) -> RolloutResult | None:
         """The rollout as the evidence holds it; None where it holds none, or not what it says it is."""
@@ -241,6 +262,8 @@ class Engine:
     def _play(self, env: Env, request: RolloutRequest) -> Played:
         """Run one rollout; where the infrastructure fails, once more in a new box."""
         job = job_of(request, self.runtime_id)
+        if (known := self._played.pop(rollout_id(job.key), None)) is not None:
+            return known
         played: Played | None = None
         for _ in range(2):
             sessions: list[Session] = []
@@ -284,9 +307,6 @@ class Engine:
         """A verdict for each pair, in order; from the evidence where it holds one."""
         todo = list(pairs)
         done: dict[int, Verdict] = {}
-        whole = [(env, r) for r, env in todo if not r.trajectory.pruned and r.trajectory.end != "infra_error"]
-        new = [(env, r) for env, r in whole if self.evidence.get_verdict(r.id, env.verifier_id) is None]
-        self._foresee([(env, grading.of_rollout(r, env)) for env, r in new], stop)
         with Keeper(self.evidence, self._clock, self._kept) as keeper:
             work = [lambda r=result, e=env: self._verdict(r, e, keeper) for result, env in todo]
             self._each(work, done.__setitem__, stop)
@@ -326,7 +346,6 @@ class Engine:
         keys = [(grading.state_id(env, tree_of(end), said), now + env.verifier_id) for env, end, said in states]
         new = {key: state for key, state in zip(keys, states, strict=True) if key not in self._states}
         found = dict(self._states)
-        self._foresee([(env, Graded(env.start, end, said)) for env, end, said in new.values()], stop)
 
         def judge(key: tuple[str, str]) -> Verdict:
             env, end, said = new[key]
@@ -340,22 +359,6 @@ class Engine:
 
         self._each([partial(judge, key) for key in new], finish, stop)
         return [found[key] for key in keys]
-
-    def _foresee(self, states: Sequence[tuple[Env, Graded]], stop: Stop | None) -> None:
-        """Have the memo know what many states are worth, in a call for each verifier and worker. What it does not
-        get to know is graded one by one, so whatever fails here is left to be found there."""
-        by_verifier: dict[str, list[tuple[Env, Graded]]] = {}
-        for env, state in states:
-            by_verifier.setdefault(env.verifier_id, []).append((env, replace(state, conditions=self.conditions)))
-        pieces = [some[n :: self.workers] for some in by_verifier.values() for n in range(self.workers)]
-
-        def look(some: list[tuple[Env, Graded]]) -> None:
-            asked = [Asked(env.verifier.criteria, state, True) for env, state in some]
-            with contextlib.suppress(SandboxError):
-                know(self._boxes.box, some[0][0].verifier_id, some[0][0].verifier_files, asked, Known(self._memo))
-
-        work = [partial(look, some) for some in pieces if len(some) > 1]
-        self._each(work, lambda number, done: None, stop)
 
     def _judge(
         self, env: Env, rollout: str, graded: Graded, *, fresh: bool = False, now: Conditions | None = None

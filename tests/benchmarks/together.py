@@ -27,6 +27,7 @@ from rover.rollout.progress import TreeGrader
 from rover.rollout.records import EndState, RolloutRequest, seed_for
 from rover.rollout.together import Done, Together
 from rover.sandbox.bubblewrap import BubblewrapRuntime
+from rover.sandbox.protocol import Sandbox
 from rover.verify.grade import run_checks
 from rover.verify.plan import Graded as State
 from rover.verify.shown import Memo
@@ -72,9 +73,8 @@ def requests(store: Store, rollouts: int) -> list[RolloutRequest]:
     return out
 
 
-def one_by_one(runtime: BubblewrapRuntime, done: Sequence[Done], memo: Memo) -> list[list[tuple[Any, ...]]]:
+def one_by_one(box: Sandbox, done: Sequence[Done], memo: Memo) -> list[list[tuple[Any, ...]]]:
     """Statuses of all trees, each tree in a call of its own; equal evidence is judged once here too."""
-    box = runtime.open({})
     out = []
     for one in done:
         env, rows = one.env, []
@@ -102,7 +102,8 @@ def run(packages: int, rollouts: int, out: Path | None) -> int:
             graded = meter.measure("all trees and verdicts, in few calls", lambda: grader.grade(_pairs(done)))
             meter.measure("the same again", lambda: grader.grade(_pairs(again)))
             verdicts = meter.measure("verdicts alone, one by one", lambda: engine.grade([_turned(d) for d in done]))
-            single = meter.measure("all trees, one by one", lambda: one_by_one(runtime, done, Memo()))
+            box = runtime.open({})
+            single = meter.measure("all trees, one by one", lambda: one_by_one(box, done, Memo()))
         same = [d.result.trajectory for d in done] == [r.trajectory for r in alone]
         same = same and [g.verdict for g in graded] == verdicts
         same = same and all(list(g.statuses[:-1]) == rows[:-1] for g, rows in zip(graded, single, strict=True))
