@@ -11,7 +11,7 @@ gets; what it answers with an exception, that one lane gets. An interrupt of the
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -53,6 +53,7 @@ class _Seat:
         self.kind = ""
         self.payload: Any = None
         self.answer: Any = None
+        self.waits = False  # from the question until the lane itself goes on
         self.ready = threading.Semaphore(0)
 
 
@@ -108,11 +109,12 @@ class Rendezvous:
             if self._ended is not None:
                 raise Abandoned from self._ended
             seat = self._seats[lane]
-            seat.kind, seat.payload = kind, payload
+            seat.kind, seat.payload, seat.waits = kind, payload, True
             self._running.discard(lane)
             if not self._running:
                 self._lock.notify_all()
         seat.ready.acquire()
+        seat.waits = False
         answer, seat.answer = seat.answer, None
         if isinstance(answer, BaseException):
             raise answer
@@ -135,11 +137,13 @@ class Rendezvous:
             raise
 
     def abandon(self, why: BaseException) -> None:
-        """End all lanes: those that wait are woken with Abandoned, the others get it at their next request."""
+        """End all lanes: those that wait are woken with Abandoned, the others get it at their next request.
+
+        An interrupt may have come in the midst of answering: a lane that has its answer and sleeps on waits as well.
+        """
         with self._lock:
             self._ended = self._ended or why
-            waiting = [lane for lane, seat in self._seats.items() if seat.kind]
-        self._wake({lane: Abandoned() for lane in waiting})
+            self._answer({lane: Abandoned() for lane, seat in self._seats.items() if seat.waits})
 
     def _wait(self) -> bool:
         """Wait until no lane is running; False where none is left."""
@@ -165,13 +169,13 @@ class Rendezvous:
                 raise RuntimeError(f"the handler of {kind!r} answered {sorted(answers)} of {sorted(lanes)}")
         except Exception as error:
             answers = {lane: error for lane, _ in pending}
-        self._wake(answers)
-
-    def _wake(self, answers: dict[int, Any]) -> None:
         with self._lock:
-            seats = [self._seats[lane] for lane in answers]
-            for lane, seat in zip(answers, seats, strict=True):
-                seat.kind, seat.payload, seat.answer = "", None, answers[lane]
-                self._running.add(lane)
-        for seat in seats:
+            self._answer(answers)
+
+    def _answer(self, answers: Mapping[int, Any]) -> None:
+        """Wake lanes with their answers. The lock is held, so that no lane is half woken when another one asks."""
+        for lane, answer in answers.items():
+            seat = self._seats[lane]
+            seat.kind, seat.payload, seat.answer = "", None, answer
+            self._running.add(lane)
             seat.ready.release()

@@ -203,6 +203,50 @@ def test_an_interrupt_ends_all_lanes_and_goes_on() -> None:
     assert sorted(ended) == [0, 1, 2]
 
 
+class Interrupted(threading.Semaphore):
+    """The interrupt comes just before the first one who waits is woken."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.came = False
+
+    def release(self, n: int = 1) -> None:
+        if not self.came:
+            self.came = True
+            raise KeyboardInterrupt
+        super().release(n)
+
+
+def test_an_interrupt_in_the_midst_of_answers_leaves_nobody_asleep() -> None:
+    meeting = Rendezvous(Log().handlers())
+    ended: list[object] = []
+
+    def lane(number: int) -> None:
+        with contextlib.suppress(Abandoned), meeting.lane(number):
+            try:
+                while True:
+                    ask("act", number)
+            except Abandoned:
+                ended.append(number)
+                raise
+
+    def drive() -> None:
+        try:
+            meeting.drive()
+        except KeyboardInterrupt as error:
+            ended.append(type(error))
+
+    meeting.expect([0, 1])
+    meeting._seats[0].ready = Interrupted()
+    threads = [threading.Thread(target=lane, args=(n,), daemon=True) for n in range(2)]
+    threads.append(threading.Thread(target=drive, daemon=True))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(5)
+    assert sorted(map(str, ended)) == ["0", "1", "<class 'KeyboardInterrupt'>"]
+
+
 def test_who_is_no_lane_is_told_so() -> None:
     assert current() is None
     with pytest.raises(RuntimeError, match="by a thread that is no lane"):
