@@ -150,6 +150,8 @@ class _Handler(BaseHTTPRequestHandler):
         server = self.server_of
         if self.path.endswith("_lora_adapter") and not server.takes_adapters:
             self._answer(404, {"detail": "Not Found"})
+        elif "unload" in self.path and ask["lora_name"] not in server.adapters:
+            self._answer(404, {"error": {"message": f"The lora adapter {ask['lora_name']} cannot be found."}})
         elif self.path.endswith("_lora_adapter"):
             with server.lock:
                 if "unload" in self.path:

@@ -154,8 +154,9 @@ class VllmSampler:
 
     def _load_again(self, forgotten: tuple[str, Path]) -> None:
         with self._lock:
-            if self._adapter == forgotten:  # the first of the lanes that notice
-                self._adapter = None
+            # the first of the lanes that notice; the old name stays until the new one is there, so that no lane is
+            # ever served by the bare model
+            if self._adapter == forgotten:
                 self.load_adapter(forgotten[1])
 
     def _request(self, session: ModelSession, limit: int) -> dict[str, Any]:
