@@ -51,10 +51,10 @@ def run(
 
         return moved
 
-    worker.all([[s] for s in stages.base()], workers, tick(now[0], 0))
+    worker.all([[s] for s in stages.base(revision)], workers, tick(now[0], 0))
     now[0] += 1
     runs: list[list[Stage]] = [
-        [stages.run(revision, name, arm, seed), *stages.measured(name, arm, seed)] for name, arm, seed in todo
+        [stages.run(revision, name, arm, seed), *stages.measured(revision, name, arm, seed)] for name, arm, seed in todo
     ]
     worker.all(runs, workers, tick(now[0], 3))
     return result(stages, revision)

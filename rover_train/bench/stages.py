@@ -35,16 +35,14 @@ class Stages:
         model = ["world", "--model", str(base), "--steps", str(scale.pretraining), "--seed", seed]
         gathered = ["collect", "*", "--policy", HABITS, "-k", str(scale.demonstrations), "--seed", seed]
         gathered += ["--keep", str(scale.demonstrations), "-n", str(workers)]
-        return [
-            [Stage("base", model, clears=(base,))],
-            [
-                Stage("files", ["world", str(files), "--workspaces", str(scale.workspaces), "--seed", seed],
-                      clears=(files,)),
-                Stage("init", ["init", str(store)], clears=(store,)),
-                *(Stage(f"build-{name}", [*built, "--family", FAMILIES[name]]) for name in self.plan.sets),
-                Stage("collect", gathered),
-            ],
-        ]  # fmt: skip
+        made = Stage(
+            "files", ["world", str(files), "--workspaces", str(scale.workspaces), "--seed", seed], clears=(files,)
+        )
+        chain = [made, Stage("init", ["init", str(store)], clears=(store,))]
+        for name in self.plan.sets:
+            chain.append(Stage(f"build-{name}", [*built, "--family", FAMILIES[name]], rests_on=tuple(chain)))
+        chain.append(Stage("collect", gathered, rests_on=tuple(chain)))
+        return [[Stage("base", model, clears=(base,))], chain]
 
     def sft(self, revision: str) -> Stage:
         """The shared checkpoint."""
@@ -52,11 +50,13 @@ class Stages:
         command = ["train", "--method", "sft", "--revision", revision, "--model", f"small:{self.work / 'base'}"]
         command += ["--config", "recipe:sft", "--out", str(out), "--seed", str(self.plan.seed)]
         command += _set("data.split", str(self.split("all")), *self.plan.scale.sft)
-        return Stage("sft", command, resumes=out)
+        return Stage("sft", command, rests_on=self.prepared(1)[0], resumes=out)
 
-    def base(self) -> list[Stage]:
+    def base(self, revision: str) -> list[Stage]:
         """The shared checkpoint, measured on every set."""
-        return [s for name in self.plan.sets for s in self._measured(self.work / "sft", name, "sft", validation=True)]
+        sft = self.sft(revision)
+        sets = self.plan.sets
+        return [s for name in sets for s in self._measured(sft, self.work / "sft", name, "sft", validation=True)]
 
     def run(self, revision: str, name: str, arm: str, seed: int) -> Stage:
         """One run of RL."""
@@ -65,13 +65,15 @@ class Stages:
         command = ["train", "--method", spec.method, "--revision", revision, "--from", str(self.work / "sft")]
         command += ["--config", "recipe:rl", "--out", str(out), "--seed", str(seed)]
         command += _set("data.split", str(self.split(name)), *self.plan.scale.rl, *spec.sets)
-        return Stage(f"runs/{name}/{arm}-{seed}", command, resumes=out)
+        return Stage(f"runs/{name}/{arm}-{seed}", command, rests_on=(self.sft(revision),), resumes=out)
 
-    def measured(self, name: str, arm: str, seed: int) -> list[Stage]:
+    def measured(self, revision: str, name: str, arm: str, seed: int) -> list[Stage]:
         """A run of RL at its last step, on held-out packages: all arms have had the same rollouts."""
-        return self._measured(self.folder(name, arm, seed) / "checkpoints", name, f"{arm}-{seed}", validation=False)
+        newest = self.folder(name, arm, seed) / "checkpoints"
+        run = self.run(revision, name, arm, seed)
+        return self._measured(run, newest, name, f"{arm}-{seed}", validation=False)
 
-    def _measured(self, model: Path, name: str, label: str, *, validation: bool) -> list[Stage]:
+    def _measured(self, of: Stage, model: Path, name: str, label: str, *, validation: bool) -> list[Stage]:
         attempts = self.plan.scale.attempts
         asked = [("greedy", "held-out", 1, 0.0), ("sampled", "held-out", attempts, 1.0)]
         if validation:
@@ -81,7 +83,8 @@ class Stages:
             file = self.evaluation(name, label, what)
             command = ["eval", "--model", str(model), "--split", str(self.split(name)), "--part", part]
             command += ["-k", str(k), "--temperature", f"{temperature:g}", "--seed", str(EVAL_SEED)]
-            out.append(Stage(f"evals/{name}/{label}-{what}", [*command, "--out", str(file)], clears=(file,)))
+            command += ["--out", str(file)]
+            out.append(Stage(f"evals/{name}/{label}-{what}", command, rests_on=(of,), clears=(file,)))
         return out
 
     # --- where things are --------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Stages of a comparison: each is one command of rover, run in a process of its own, and skipped where it is done.
 
-A stage is done once its marker holds the command that was run: another scale or seed runs it again. What a stage
-that was ended leaves behind is cleared away, or gone on from where the command can. The commands are those that
+A stage is done once its marker holds the command that was run and those that it rests on: another scale or seed runs
+it again, and all that is built on it. What a stage that was ended leaves behind is cleared away, or gone on from where
+the command can. The commands are those that
 anybody would type; WORK/logs holds what they said.
 """
 
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rover_store.errors import StoreError
+from rover_store.ids import digest
 
 #: how a command of rover is started, whatever the search path holds
 ROVER = (sys.executable, "-c", "from rover.cli.entry import main; main()")
@@ -27,13 +29,21 @@ ROVER = (sys.executable, "-c", "from rover.cli.entry import main; main()")
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One command. `name` is a path below WORK/logs. `clears`: what it makes, removed before it runs; `resumes`:
-    its folder, where it can go on from what is there (`--resume`)."""
+    """One command. `name` is a path below WORK/logs; `rests_on`: the stages whose results it takes. `clears`: what it
+    makes, removed before it runs; `resumes`: its folder, where it can go on from what is there (`--resume`)."""
 
     name: str
     command: Sequence[str]
+    rests_on: Sequence[Stage] = ()
     clears: Sequence[Path] = ()
     resumes: Path | None = None
+
+
+    @property
+    def identity(self) -> str:
+        """The command, and the digest of those that it rests on."""
+        below = digest([one.identity for one in self.rests_on]) if self.rests_on else ""
+        return f"{shlex.join(self.command)}\n{below}\n"
 
 
 class StageFailed(StoreError):
@@ -60,7 +70,7 @@ class Work:
     def done(self, stage: Stage) -> bool:
         """Whether this very command ended well here before."""
         marker = self._marker(stage)
-        return marker.is_file() and marker.read_text(encoding="utf-8") == shlex.join(stage.command)
+        return marker.is_file() and marker.read_text(encoding="utf-8") == stage.identity
 
     def _marker(self, stage: Stage) -> Path:
         return self.folder / "done" / stage.name
@@ -126,12 +136,12 @@ class Work:
             raise StageFailed(f"{stage.name}: {_last_line(log)}", hint=f"all that it said: {log}")
         marker = self._marker(stage)
         marker.parent.mkdir(parents=True, exist_ok=True)
-        marker.write_text(shlex.join(stage.command), encoding="utf-8")
+        marker.write_text(stage.identity, encoding="utf-8")
 
     def _prepared(self, stage: Stage) -> Sequence[str]:
         """The command as it is run now, where an earlier try may have left something."""
         begun = self.folder / "begun" / stage.name
-        same = begun.is_file() and begun.read_text(encoding="utf-8") == shlex.join(stage.command)
+        same = begun.is_file() and begun.read_text(encoding="utf-8") == stage.identity
         if same and stage.resumes is not None and (stage.resumes / "config.toml").is_file():
             return [*stage.command, "--resume"]
         for path in (*stage.clears, *([stage.resumes] if stage.resumes is not None else ())):
@@ -140,7 +150,7 @@ class Work:
             else:
                 path.unlink(missing_ok=True)
         begun.parent.mkdir(parents=True, exist_ok=True)
-        begun.write_text(shlex.join(stage.command), encoding="utf-8")
+        begun.write_text(stage.identity, encoding="utf-8")
         return stage.command
 
 

@@ -28,6 +28,17 @@ def test_a_stage_runs_once_and_again_when_its_command_changes(tmp_path: Path) ->
     assert work.done(second)
 
 
+def test_a_stage_runs_again_when_what_it_rests_on_changes(tmp_path: Path) -> None:
+    work = Work(tmp_path)
+    old = Stage("b", ["help", "glossary"], rests_on=(Stage("a", ["help"]),))
+    work.one(old)
+    assert work.done(old)
+    assert not work.done(Stage("b", ["help", "glossary"], rests_on=(Stage("a", ["help", "policies"]),)))
+    small, large = (Stages(tmp_path, Plan(("dense",), THREE, (1,), scale)) for scale in (QUICK, FULL))
+    for one, two in zip(small.prepared(2)[1][2:], large.prepared(2)[1][2:], strict=True):
+        assert one.identity != two.identity
+
+
 def test_what_an_ended_stage_left_is_cleared_or_gone_on_from(tmp_path: Path) -> None:
     left = tmp_path / "left"
     left.mkdir()
@@ -67,9 +78,9 @@ def test_the_stages_of_a_plan_name_one_revision_and_one_split() -> None:
     run = stages.run("c" * 40, "sparse", "vtca-even", 2)
     assert run.name == "runs/sparse/vtca-even-2"
     assert {"vtca-even", "c" * 40, "/w/sft", "data.split=/w/splits/sparse.json"} <= set(run.command)
-    kinds = [s.name.rsplit("-", 1)[1] for s in stages.measured("sparse", "grpo", 1)]
+    kinds = [s.name.rsplit("-", 1)[1] for s in stages.measured("c" * 40, "sparse", "grpo", 1)]
     assert kinds == ["greedy", "sampled"]
-    assert [s.name.rsplit("-", 1)[1] for s in stages.base()] == ["greedy", "sampled", "validation"] * 2
+    assert [s.name.rsplit("-", 1)[1] for s in stages.base("c" * 40)] == ["greedy", "sampled", "validation"] * 2
 
 
 def test_arms_differ_in_credit_alone() -> None:
