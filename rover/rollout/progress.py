@@ -10,11 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from rover.rollout import grading
 from rover.rollout.env import Env
 from rover.rollout.keeper import Keeper
 from rover.rollout.records import EndState, Evidence, MemoryEvidence
+from rover.rollout.statuses import Key, Row, StatusFile
 from rover.rollout.together import Done
 from rover.sandbox.pool import Pool
 from rover.sandbox.protocol import Runtime
@@ -27,9 +29,6 @@ from rover_store.records import Criterion, Score, Verdict
 
 #: a status, None where a criterion has none on that tree
 Status = float | None
-Row = tuple[Status, ...]
-#: verifier, start tree, tree
-Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +51,17 @@ class TreeGrader:
         workers: int = 1,
         *,
         clock: Callable[[], float] = time.monotonic,
+        kept: Path | None = None,
     ) -> None:
+        """`kept`: a file in which statuses outlive this grader."""
         self.runtime_id = runtime.runtime_id()
         self._evidence: Evidence = evidence if evidence is not None else MemoryEvidence()
         self._clock = clock
         self._boxes = Pool(runtime, max(1, workers))
         self._known = Known()
-        self._rows: dict[Key, Row] = {}
+        self._file = StatusFile(kept) if kept is not None else None
+        self._rows: dict[Key, Row] = self._file.read() if self._file is not None else {}
+        self._new: dict[Key, Row] = {}
         #: checks that were run in batches so far
         self.checks = 0
 
@@ -71,6 +74,8 @@ class TreeGrader:
     def close(self) -> None:
         """End all boxes."""
         self._boxes.close()
+        if self._file is not None:
+            self._file.close()
 
     def grade(self, items: Sequence[tuple[Env, Done]]) -> list[Graded]:
         """Verdict and statuses of each rollout, in order. New verdicts are put into the evidence."""
@@ -80,8 +85,13 @@ class TreeGrader:
                 packages.setdefault(env.verifier_id, []).append((env, done))
         for some in packages.values():
             self._know(some)
-        with Keeper(self._evidence, self._clock, set()) as keeper:
-            return [self._one(env, done, keeper) for env, done in items]
+        try:
+            with Keeper(self._evidence, self._clock, set()) as keeper:
+                return [self._one(env, done, keeper) for env, done in items]
+        finally:
+            if self._file is not None:
+                self._file.add(self._new)
+            self._new.clear()
 
     def _know(self, items: Sequence[tuple[Env, Done]]) -> None:
         """Have the memo know all that can be known in few calls."""
@@ -141,7 +151,12 @@ class TreeGrader:
         """Statuses on a tree on the way, asked for once."""
         key = (env.verifier_id, env.start_tree, tree)
         if key not in self._rows:
-            self._rows[key] = self._asked(env, _state(env, done, tree))
+            state = _state(env, done, tree)
+            try:
+                row = self._asked(env, state)
+            except SandboxError:  # its box is gone; the next one is another
+                row = self._asked(env, state)
+            self._rows[key] = self._new[key] = row
         return self._rows[key]
 
 

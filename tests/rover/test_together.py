@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,6 +118,20 @@ def _same_as_single(box: Any, done: Done, one: Graded) -> None:
         assert row == tuple(s.score if c.progress else None for c, s in zip(criteria, scores, strict=True))
     last = {s.criterion: s.score for s in one.verdict.scores}
     assert one.statuses[-1] == tuple(last.get(c.id) if c.progress else None for c in criteria)
+
+
+def test_statuses_outlive_their_grader_and_a_damaged_file_is_begun_anew(
+    box_runtime: Runtime, played: list[Done], tmp_path: Path
+) -> None:
+    file, evidence = tmp_path / "statuses", MemoryEvidence()
+    items = [(done.env, done) for done in played[:4]]
+    file.write_bytes(b"no database at all, " * 100)
+    with TreeGrader(box_runtime, evidence, kept=file) as grader:
+        graded = grader.grade(items)
+        assert grader.checks > 0
+    with TreeGrader(box_runtime, evidence, kept=file) as grader:
+        assert grader.grade(items) == graded
+        assert grader.checks == 0
 
 
 def test_what_is_kept_the_engine_takes_for_its_own(box_runtime: Runtime, played: list[Done]) -> None:
