@@ -49,7 +49,7 @@ def draw(rng: random.Random, kinds: str = "RRLLEV", most: int = 3) -> tuple[Poli
         path = next(paths, "") if kind in "RL" else "ledger.csv"
         if path:  # there are no more paths than two reports take
             parts.append(_part(rng, kind, tables, next(ledger), path))
-    request = spec.request(Chore(tuple(parts), "ledger.csv"), rng).strip()
+    request = spec.request(Chore(tuple(parts), "ledger.csv"), rng)  # it ends with a line break, as packages have it
     return PolicyView(request, offered(propose.TOOLS)), tables
 
 
