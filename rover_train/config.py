@@ -48,7 +48,8 @@ class Config(Section):
     revision: str = ""
     """Full commit id of the store's revision that is trained on."""
     method: Method = "sft"
-    """sft, opd (on-policy distillation), or the credit scheme of RL."""
+    """sft, opd (on-policy distillation), or the credit scheme of RL: grpo, dr-grpo, gdpo, gigpo, vtca-grpo, vtca-even,
+    or one that is installed."""
     seed: int = Field(0, ge=0, lt=2**32)
     """Seed of everything that is drawn: order of data, dropout, sampling."""
     threads: int = Field(1, ge=1)

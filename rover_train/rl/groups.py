@@ -67,7 +67,7 @@ def collect(
     ]
     if not out.groups:
         kind = ProviderError if reason.startswith("ProviderError") else SandboxError
-        raise kind(f"no group of step {step} could be filled; the last failure: {reason}")
+        raise kind(f"no group of step {step + 1} could be filled; the last failure: {reason}")
     return out
 
 

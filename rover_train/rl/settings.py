@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from rover_train.section import Section
 
@@ -67,3 +67,10 @@ class LossSettings(Section):
     """Correction where another engine sampled, by token or turn; of no effect where this process did."""
     truncate: float = Field(2.0, gt=0)
     """Importance weights are cut at this."""
+
+    @field_validator("dual")
+    @classmethod
+    def _above_one(cls, dual: float) -> float:
+        if 0 < dual <= 1:
+            raise ValueError("should be above 1, or 0 for none")
+        return dual

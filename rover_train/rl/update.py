@@ -100,13 +100,13 @@ class Updater:
             batch = tensors(some, self.device)
             loss = self._loss(batch, sums) * scale
             if not torch.isfinite(loss):
-                raise NotFinite("the loss", step, _packages(pieces))
+                raise NotFinite("loss", step + 1, _packages(pieces))
             loss.backward()  # type: ignore[no-untyped-call]
             whole += float(loss.detach())
             sums.computed += batch.ids.numel()
         done = self.optimiser.step(update, self.total)
         if not done.finite:
-            raise NotFinite("the gradient", step, _packages(pieces))
+            raise NotFinite("gradient", step + 1, _packages(pieces))
         sums.updates += 1
         sums.loss += whole
         sums.norm += done.grad_norm

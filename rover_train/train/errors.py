@@ -27,11 +27,14 @@ class DiskError(RoverError):
 
 
 class NotFinite(RoverError):
-    """A loss or gradient that is no number. The weights are those before the step. Exit 3."""
+    """A loss or gradient that is no number, in the step of this number (from 1). No update was made with it. Exit 3."""
 
-    def __init__(self, what: str, step: int, packages: tuple[str, ...], *, hint: str = "") -> None:
+    def __init__(self, what: str, step: int, packages: tuple[str, ...]) -> None:
         named = ", ".join(packages[:8]) + (f" and {len(packages) - 8} more" if len(packages) > 8 else "")
-        super().__init__(f"{what} is not finite at step {step}, batch of {named or 'nothing'}", hint=hint)
+        super().__init__(
+            f"{what} is not finite at step {step}, batch of {named or 'nothing'}",
+            hint="the last checkpoint is whole; look at these packages, or lower optim.lr",
+        )
         self.what = what
         self.step = step
         self.packages = packages

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, field_validator
 
+from rover_train.credit import registry
 from rover_train.section import Section
 
-Method = Literal["sft", "grpo", "dr-grpo", "gdpo", "gigpo", "vtca-grpo", "vtca-even", "opd"]
+
+def _known(name: str) -> str:
+    if name not in ("sft", "opd", *registry.names()):
+        raise ValueError(f"no such method; there are sft, opd, {', '.join(registry.names())}")
+    return name
+
+
+#: sft, opd, or a credit scheme: one of ours, or one that is installed
+Method = Annotated[str, AfterValidator(_known)]
 
 
 class LoraSettings(Section):
@@ -45,7 +54,7 @@ class DataSettings(Section):
     pattern: str = "*"
     """Glob on the names of packages."""
     tags: tuple[str, ...] = ()
-    """Only packages that carry all of these tags."""
+    """Only packages with these tags; those with one key before the colon are alternatives, the rest are all needed."""
     split: str = ""
     """A file with a split to use (`rover split`), narrowed to the pattern and tags above; empty: one is made."""
     shares: tuple[float, float, float] = (0.8, 0.1, 0.1)
@@ -79,6 +88,13 @@ class OptimSettings(Section):
     """Share of the peak rate that linear and cosine end at."""
     clip: float = Field(1.0, ge=0)
     """Norm that gradients are clipped to; 0 for none."""
+
+    @field_validator("betas")
+    @classmethod
+    def _decays(cls, betas: tuple[float, float]) -> tuple[float, float]:
+        if not all(0 <= beta < 1 for beta in betas):
+            raise ValueError("both should be at least 0 and below 1")
+        return betas
 
 
 class SftSettings(Section):

@@ -104,12 +104,12 @@ class Sft:
         for part in passes(_pieces(rows, tokens), self.config.sft.pass_tokens):
             value = self._loss(part)
             if not math.isfinite(value.item()):
-                raise NotFinite("loss", self.step + 1, _packages([p.weighted.row for p in part]), hint=_KEPT)
+                raise NotFinite("loss", self.step + 1, _packages([p.weighted.row for p in part]))
             value.backward()  # type: ignore[no-untyped-call]
             loss += value.item()
         done = self.optimiser.step(self.step, self.total)
         if not done.finite:
-            raise NotFinite("gradient", self.step + 1, _packages(rows), hint=_KEPT)
+            raise NotFinite("gradient", self.step + 1, _packages(rows))
         seconds = time.perf_counter() - began
         read = sum(len(row.ids) for row in rows)
         return {
@@ -175,9 +175,6 @@ class Sft:
     def _save(self, state: State) -> None:
         self.run.save(state, self.model, self.optimiser, self.write_model)
         self._saved = self.step
-
-
-_KEPT = "the weights were not touched and the last checkpoint is whole; look at these packages, or lower optim.lr"
 
 
 def _written(rows: Sequence[Row]) -> int:

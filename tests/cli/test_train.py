@@ -185,7 +185,7 @@ def test_a_dry_run_tells_all_and_writes_nothing() -> None:
         ((*GOOD, "--model", "absent"), "model 'absent': no such folder or file"),
         ((*GOOD, "--from", "sft"), "--model and --from both say what to start from"),
         (("--revision", "main", "--from", "tiny"), "tiny: neither a run nor a checkpoint of one"),
-        ((*GOOD, "--method", "ppo"), "method: input should be 'sft'"),
+        ((*GOOD, "--method", "ppo"), "method: no such method; there are sft, "),
         ((*GOOD, "--set", "optim.lrate=1"), "optim.lrate: no such key; did you mean"),
         ((*GOOD, "--config", "absent.toml"), "absent.toml: no such file"),
         ((*GOOD, "--set", "data.split=absent.json"), "absent.json"),

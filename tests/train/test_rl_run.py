@@ -203,7 +203,7 @@ def _complete(arena: Arena, policy: Server, names: list[str], step: int) -> list
 
 def test_a_dead_server_ends_the_run_with_its_last_words(arena: Arena):
     policy = Server(dies=4)
-    with pytest.raises(ProviderError, match=r"no group of step 0 could be filled; .*closed the connection"):
+    with pytest.raises(ProviderError, match=r"no group of step 1 could be filled; .*closed the connection"):
         collect(arena, policy, policy, ["copy-shop"], group=2, retries=1, seed=1, step=0)
 
 

@@ -164,7 +164,7 @@ def test_no_advantage_is_no_update():
 def test_a_loss_that_is_no_number_names_the_batch_and_leaves_the_weights():
     model = small_training.model()
     before = [p.detach().clone() for p in model.parameters()]
-    with pytest.raises(NotFinite, match=r"step 4, batch of p\d"):
+    with pytest.raises(NotFinite, match=r"step 5, batch of p\d"):
         updater(model, LossSettings()).update(weighted(rows(), [1e38, math.inf, 1.0]), 4)
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 from rover_store.errors import NotFound
 from rover_train.config import Config, ConfigError, dump, fields, load, loads, nearest
+from rover_train.credit import registry
+from rover_train.credit.grpo import Grpo
 
 
 def test_a_config_that_is_written_is_read_back_equal() -> None:
@@ -53,7 +56,9 @@ def test_a_text_needs_no_quotes_and_may_have_them() -> None:
         ("qqqq=1", "--set: qqqq: no such key"),
         ("optim.lr=fast", "optim.lr: input should be a valid number"),
         ("rl.group=0", "rl.group: input should be greater than or equal to 1 (got 0)"),
-        ("method=ppo", "method: input should be 'sft', 'grpo'"),
+        ("method=ppo", "method: no such method; there are sft, opd, grpo, "),
+        ("optim.betas=[1.5, 0.9]", "optim.betas: both should be at least 0 and below 1 (got [1.5, 0.9])"),
+        ("loss.dual=0.5", "loss.dual: should be above 1, or 0 for none"),
         ("optim.lr=nan", "optim.lr: input should be a finite number"),
         ("optim.lr", "--set: optim.lr: write it as section.field=value"),
         ("optim..lr=1", "--set: optim..lr=1: write it as section.field=value"),
@@ -66,6 +71,15 @@ def test_a_word_that_makes_no_sense_is_one_line(word: str, line: str) -> None:
     assert line in found.value.message
     assert "\n" not in found.value.message
     assert found.value.exit_code == 2
+
+
+def test_a_credit_scheme_that_is_installed_is_a_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = EntryPoint("mine", "rover_train.credit.grpo:Grpo", registry.GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda **asked: [mine] if asked.get("name", "mine") == "mine" else [])
+    config = load(None, ["method=mine"])
+    assert config.method == "mine"
+    assert loads(dump(config)) == config
+    assert isinstance(registry.with_settings(config.method, config.credit), Grpo)
 
 
 def test_a_file_that_cannot_be_is_one_line(tmp_path: Path) -> None:
