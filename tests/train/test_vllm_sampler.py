@@ -181,6 +181,13 @@ def test_adapters_go_up_under_new_names_and_survive_a_restart(tmp_path, sampler)
         after = lanes.play(actor, ASKS[:2], turns=2)
         assert [s.rows() for s in after] == [s.rows() for s in sessions]
         assert server.adapters.keys().isdisjoint(names)
+        server.stop()
+        server.start()
+        server.takes_adapters = False
+        before = len(server.requests)
+        spoilt = lanes.play(actor, ASKS, turns=2)
+        assert all(isinstance(session.error, ProviderError) for session in spoilt)
+        assert "base" not in {ask.get("model") for ask in server.requests[before:]}  # the bare model serves nobody
 
 
 def test_a_server_without_adapters_says_so(server, sampler, tmp_path):
