@@ -19,7 +19,8 @@ def main(url: str, name: str, folder: str) -> int:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     messages = [{"role": "user", "content": ASK}]
     prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)["input_ids"]
-    body = {"model": name, "prompt": prompt, "max_tokens": 24, "temperature": 0, "logprobs": 0, "return_token_ids": True}
+    body = {"model": name, "prompt": prompt, "max_tokens": 24, "temperature": 0, "logprobs": 0}
+    body["return_token_ids"] = True
     request = urllib.request.Request(
         f"{url}/v1/completions", json.dumps(body).encode(), {"content-type": "application/json"}
     )
