@@ -41,18 +41,23 @@ class Loaded:
 
     def renderer(self, settings: RenderSettings, *, turn_tokens: int = 1) -> Renderer:
         """How rollouts become tokens for this model. `turn_tokens`: room kept for a turn (the sampler's maximum).
-        TemplateDrift at once where the chat template rewrites every conversation."""
+        TemplateDrift at once where the chat template rewrites every conversation, UsageError where it cannot carry
+        one; both name the model."""
         chosen = self.dialect if settings.dialect == "auto" else settings.dialect
-        made = Renderer(
-            self.tokenizer,
-            dialect(chosen),
-            window=settings.window,
-            observation_tokens=settings.observation_tokens,
-            system=settings.system,
-            turn_tokens=turn_tokens,
-            drift=settings.drift,
-        )
-        made.check()
+        try:
+            made = Renderer(
+                self.tokenizer,
+                dialect(chosen),
+                window=settings.window,
+                observation_tokens=settings.observation_tokens,
+                system=settings.system,
+                turn_tokens=turn_tokens,
+                drift=settings.drift,
+            )
+            made.check()
+        except UsageError as error:
+            error.message = f"model {self.name!r}: {error.message}"
+            raise
         return made
 
 
@@ -98,7 +103,8 @@ def locate(spec: str) -> tuple[str, Path, str]:
     if path.is_file() and path.suffix == ".gguf":
         return path.stem, path.parent, path.name
     if not path.is_dir():
-        raise UsageError(f"model {spec!r}: no such folder or file", hint=f"a model is {_KINDS}")
+        what = "neither a folder nor a GGUF file" if path.exists() else "no such folder or file"
+        raise UsageError(f"model {spec!r}: {what}", hint=f"a model is {_KINDS}")
     from rover_train.train.checkpoint import check, model_folder
 
     folder = model_folder(path)

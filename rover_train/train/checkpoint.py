@@ -184,7 +184,8 @@ def save(
     """
     disk = disk or Disk()
     place = run / "checkpoints" / f"step-{state.step:06d}"
-    with refusals(place):
+    earlier = latest(run)
+    with refusals(place, hint="" if earlier is None else f"{earlier.name} is whole: --resume goes on from there"):
         tidy(run, disk)
         if not place.is_dir():
             _written(place, state, model, optimiser, write_model, disk)

@@ -52,18 +52,15 @@ class Disk:
 
 
 @contextmanager
-def refusals(place: Path) -> Iterator[None]:
+def refusals(place: Path, *, hint: str = "") -> Iterator[None]:
     """What the disk refuses inside becomes a DiskError that names the place. Libraries wrap a full disk in errors of
     their own; what is none of the disk's stays what it is."""
     try:
         yield
     except OSError as error:
-        raise DiskError(place, f"not written: {error.strerror or error}", hint=_WHOLE) from error
+        raise DiskError(place, f"not written: {error.strerror or error}", hint=hint) from error
     except Exception as error:
         told = " ".join(str(error).split())
         if type(error).__name__ == "SafetensorError" or "unexpected pos" in told or "failed writing" in told:
-            raise DiskError(place, f"not written: {told[:160]}", hint=_WHOLE) from error
+            raise DiskError(place, f"not written: {told[:160]}", hint=hint) from error
         raise
-
-
-_WHOLE = "a checkpoint before it is whole: --resume goes on from there"

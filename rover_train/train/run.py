@@ -15,10 +15,12 @@ config.toml is written last: a folder without it is no run yet, and may be begun
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +34,7 @@ from rover_train.config import Config
 from rover_train.train import card, checkpoint
 from rover_train.train.checkpoint import State
 from rover_train.train.disk import Disk, refusals
-from rover_train.train.errors import CheckpointError
+from rover_train.train.errors import CheckpointError, DiskError
 from rover_train.train.log import RunLog, Told
 
 if TYPE_CHECKING:
@@ -41,7 +43,12 @@ if TYPE_CHECKING:
     from rover_train.train.optim import Optimiser
 
 CONFIG = "config.toml"
-_OURS = {CONFIG, "run.json", "split.json", "log.jsonl", "checkpoints", "README.md", report.NAME, ".lock"}
+#: what a disk says that is at its end; all else that it says of a new folder is of the path that was named
+_END_OF_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+_OURS = {
+    CONFIG, "run.json", "split.json", "log.jsonl", "checkpoints", "README.md", report.NAME, ".lock", "tensorboard",
+    "trackio",
+}  # fmt: skip
 
 
 class Run:
@@ -54,6 +61,8 @@ class Run:
         self.state: State | None = None  # of the checkpoint to go on from
         #: digest of the config when the run began: a later rover may know more fields, or other defaults
         self.identity = config.digest()
+        #: whether the folder was not there before
+        self.made = False
         self._log: RunLog | None = None
         self._lock = _locked(folder)
 
@@ -70,6 +79,16 @@ class Run:
         if self._log is not None:
             self._log.close()
         os.close(self._lock)
+
+    def withdraw(self) -> None:
+        """Take a new run back where nothing came of it, no row of the log and no checkpoint: what is refused late
+        leaves no more behind than what is refused at once."""
+        log = self.folder / "log.jsonl"
+        if checkpoint.latest(self.folder) is not None or (log.exists() and log.stat().st_size):
+            return
+        (self.folder / CONFIG).unlink(missing_ok=True)
+        if self.made:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
     def log(self) -> RunLog:
@@ -128,9 +147,15 @@ def begin(
     """A new run. UsageError where the folder holds one, or anything that is not of a run that never began."""
     disk = disk or Disk()
     refuse_used(folder)
-    with refusals(folder):
+    made = not folder.exists()
+    try:
         folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        if error.errno in _END_OF_DISK:
+            raise DiskError(folder, f"not written: {error.strerror}") from None
+        raise UsageError(f"{folder}: cannot be made: {error.strerror}") from None
     run = Run(folder, config, disk=disk)
+    run.made = made
     with _held(run), refusals(folder):
         _json(disk, folder / "split.json", split)
         text = configs.dump(config).encode()

@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rover_store.errors import UsageError
+from rover_store.errors import RoverError, UsageError
 from rover_train import split as splits
 from rover_train.config import Config
 from rover_train.dataset.demonstrations import nothing
@@ -100,8 +100,12 @@ def train(
         facts["demonstrations"] = {"train": as_facts(data[0]), "validation": as_facts(data[1])}
     split = planned.split.model_dump(mode="json", exclude_none=True)
     with runs.begin(out, config, split=split, facts=facts) as run:
-        run.open_log([*told, *trackers(config, out)])
-        return _trained(run, store, open_runtime, loaded, planned.split, data, stop)
+        try:
+            run.open_log([*told, *trackers(config, out)])
+            return _trained(run, store, open_runtime, loaded, planned.split, data, stop)
+        except RoverError:
+            run.withdraw()
+            raise
 
 
 def resume(

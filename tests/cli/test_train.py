@@ -192,6 +192,8 @@ def test_a_dry_run_tells_all_and_writes_nothing() -> None:
         ((*GOOD, "--revision", "main~1"), "split.json: the split is of revision"),
         ((*GOOD, "--method", "grpo", "--set", "rl.group=1"), "rl.group is 1: a group of one has"),
         ((*GOOD, "--method", "opd"), "rl.teacher names none"),
+        ((*GOOD, "--method", "opd", "--set", "rl.teacher=absent"), "model 'absent': no such folder or file"),
+        ((*GOOD, "--model", "run.toml"), "model 'run.toml': neither a folder nor a GGUF file"),
         ((*GOOD, "--set", "render.window=64"), "a turn that is longer than the window"),
         ((*GOOD, "--set", "curation.turns=[9, 10]"), "curation leaves none of 1 demonstrations"),
         ((*GOOD, "--set", 'log.trackers=["wandb"]'), "log.trackers.0: input should be"),
@@ -203,6 +205,10 @@ def test_a_call_that_cannot_be_is_one_line_and_leaves_nothing(words: tuple[str, 
     refused(train("never", *words), 2, line)
     assert not Path("never").exists()
     assert head() == before
+
+
+def test_a_folder_that_cannot_be_made_is_one_line() -> None:
+    refused(train("run.toml/never", *GOOD), 2, "run.toml/never: cannot be made: Not a directory")
 
 
 def test_a_revision_without_demonstrations_is_one_line(project: Path) -> None:
