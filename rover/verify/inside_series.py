@@ -134,9 +134,12 @@ class _Worker:
 
 def _work(criterion: Json, views: list[Json]) -> None:
     """In the process: answer for each view that is asked about."""
+    lies: Json = {}
     while number := os.read(4, 4):
         view = views[int.from_bytes(number, "big")]
-        forget()
+        start = {path: blob for path, blob in view["files"].items() if path.startswith("start/")}
+        forget(start=start != lies)  # a new file may have the inode, size and time of the one that lay there
+        lies = start
         random.seed(0)
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(0)
@@ -148,4 +151,3 @@ def _work(criterion: Json, views: list[Json]) -> None:
 def _write(data: bytes) -> None:
     while data:
         data = data[os.write(3, data) :]
-

@@ -25,7 +25,7 @@ from rover_store.records import Criterion, Limits
 
 ENTRY = "rover.verify.inside_many:grade"
 BOOKS_ENTRY = "rover.verify.inside_many_books:grade"
-#: bytes of all states of one call, and states of one series
+#: bytes of all states of one call, and states on the way of one series
 MOST_BYTES, MOST_VIEWS = 32 << 20, 512
 
 Borrow = Callable[[Files], AbstractContextManager[Sandbox]]
@@ -144,11 +144,12 @@ class _Series:
         self._said: dict[str, dict[str, Found]] = {}  # criterion -> name -> what it said
 
     def add(self, part: Part, names: Mapping[str, str], also: bool = True) -> None:
-        """One more view. Without `also`, of criteria alone that are asked of others."""
+        """One more view. Without `also`, of criteria alone that are asked of others; there is room for those always,
+        since nothing is believed that was not compared."""
         if also:
             self._criteria |= {c.id: c for c in part.criteria}
         wanted = {c.id: names[c.id] for c in part.criteria if c.id in self._criteria}
-        if wanted and len(self._views) < MOST_VIEWS:
+        if wanted and (not also or len(self._views) < MOST_VIEWS):
             self._views.setdefault(part.rests_on, (part.view, {}))[1].update(wanted)
 
     def views(self) -> list[Graded]:
@@ -231,6 +232,12 @@ def _books(job: _Job) -> bool:
     return any(path.endswith((".xlsx", ".xlsm")) for path in paths)
 
 
+def _size(job: _Job) -> int:
+    """Bytes of all that it lays out; what several views share lies on the shelf once."""
+    laid = [data for view in job.views() for data in (*view.end.values(), *view.start.values())]
+    return sum({id(data): len(data) for data in laid}.values())
+
+
 def _calls(jobs: list[_Job]) -> Iterable[list[_Job]]:
     """Bounded calls, those with workbooks apart: their processes are larger. What is too large for one is in none."""
     for books in (False, True):
@@ -239,7 +246,7 @@ def _calls(jobs: list[_Job]) -> Iterable[list[_Job]]:
         for job in jobs:
             if _books(job) != books:
                 continue
-            size = sum(len(data) for view in job.views() for data in (*view.end.values(), *view.start.values()))
+            size = _size(job)
             if size > MOST_BYTES:
                 continue
             if batch and held + size > MOST_BYTES:

@@ -14,6 +14,7 @@ import pytest
 import rover.verify.checklib as rc
 from rover.verify.checklib import Evidence, Table, Unreadable
 from rover.verify.checklib.prose import figures
+from rover.verify.checklib.read import forget
 
 TOTALS = Table(("region", "total", "day"), (("North", 1234.5, "2024-03-01"), ("South", 7, "2024-03-02")), "totals")
 
@@ -386,6 +387,21 @@ class TestState:
         assert ev.files() == ("a.txt",)
         with pytest.raises(ValueError, match="no path inside"):
             ev.end("../x")
+
+
+def test_what_was_read_is_forgotten_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of another state may lie where the one before lay, with its inode, its size and its time."""
+    monkeypatch.chdir(tmp_path)
+    said = []
+    for where in ("start", "end"):
+        Path(where).mkdir()
+        file = Path(where, "a.csv")
+        for text, start in (("k\n1\n", True), ("k\n2\n", False), ("k\n3\n", True)):
+            file.write_text(text)
+            os.utime(file, (0, 0))
+            forget(start=start)
+            said.append(rc.table(file).rows[0][0])
+    assert said == ["1", "1", "3", "1", "2", "3"]
 
 
 def test_anchor() -> None:

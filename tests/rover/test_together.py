@@ -19,7 +19,7 @@ from rover.policy.protocol import Action, Policy, PolicyFailure, PolicyView
 from rover.policy.registry import get_policy
 from rover.policy.scripted import ScriptedPolicy
 from rover.rollout.engine import Engine
-from rover.rollout.env import Env, env_from_files
+from rover.rollout.env import Env, env_from_files, tree_of
 from rover.rollout.progress import Graded, TreeGrader
 from rover.rollout.records import EndState, MemoryEvidence, RolloutRequest
 from rover.rollout.together import Done, Together, keep
@@ -305,6 +305,24 @@ def test_a_check_that_misbehaves_gets_no_other_verdict_in_a_batch(box_runtime: R
         assert {score.reason for one in graded for score in one.verdict.scores} == {"nothing"}
     if check == "raises":
         assert graded[0].statuses[0][0] is None
+
+
+RICH = """
+import rover_checks as rc
+def rich(ev):
+    return float(float(rc.table(ev.start("orders.csv")).rows[0][2]) > 500)
+"""
+
+
+def test_packages_of_one_verifier_are_judged_by_their_own_start(box_runtime: Runtime) -> None:
+    """Two starts that differ in one digit, under the same checks."""
+    poor = env_from_files(with_checks(RICH, ("rich",)), RESOURCES)
+    start = {**poor.start, "orders.csv": poor.start["orders.csv"].replace(b"North,120.50", b"North,920.50")}
+    envs = [poor, replace(poor, start=start, start_tree=tree_of(start)), poor]
+    wanted = [RolloutRequest(env, solution(), seed) for seed, env in enumerate(envs)]
+    with Together(box_runtime) as together, TreeGrader(box_runtime) as grader:
+        graded = grader.grade([(done.env, done) for done in together.play(wanted)])
+    assert [{row[0] for row in one.statuses} for one in graded] == [{0.0}, {1.0}, {0.0}]
 
 
 def _without(call: ToolCall, rows: int) -> ToolCall:

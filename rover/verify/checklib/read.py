@@ -166,9 +166,10 @@ def _once(kind: str, path: Path | str, which: object, read: Callable[[], Any]) -
     return found
 
 
-def forget() -> None:
-    """Let go of what was read, tables of the start apart: those cannot be changed, and stand for one file each."""
-    for key in [k for k in _CACHE if k[0] != "table" or not str(k[1]).startswith("start/")]:
+def forget(*, start: bool) -> None:
+    """Let go of what was read. Without `start` the tables of the start stay: nobody can change them, and the files lie
+    there as they lay."""
+    for key in [k for k in _CACHE if start or k[0] != "table" or not str(k[1]).startswith("start/")]:
         del _CACHE[key]
 
 
