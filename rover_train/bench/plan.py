@@ -56,7 +56,10 @@ class Scale:
     attempts: int = 2
 
 
-FULL = Scale(workspaces=125, count=4, shares=(0.32, 0.06, 0.62), demonstrations=4, seeds=5, pretraining=900)
+FULL = Scale(
+    workspaces=125, count=4, shares=(0.3, 0.08, 0.62), demonstrations=4, seeds=5, pretraining=900,
+    rl=("eval.every=10",),
+)  # fmt: skip
 QUICK = Scale(
     workspaces=20, count=3, shares=(0.5, 0.2, 0.3), demonstrations=4, seeds=2, pretraining=600,
     rl=("rl.steps=8", "eval.every=4"), attempts=1,
