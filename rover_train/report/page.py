@@ -58,12 +58,12 @@ def _line(run: RunFiles) -> str:
 def _tiles(run: RunFiles, train: Sequence[Mapping[str, Any]], evaluated: Sequence[Mapping[str, Any]]) -> Iterator[Html]:
     steps = max((int(row["step"]) for row in run.log), default=0)
     yield _tile(str(steps), "steps")
-    found = [(number(row, "success"), int(row["step"])) for row in evaluated]
-    known = [(value, step) for value, step in found if value is not None]
+    known = [(value, row) for row in evaluated if (value := number(row, "success")) is not None]
     if known:
-        best = max(known, key=lambda pair: (pair[0], -pair[1]))
-        yield _tile(f"{100 * known[0][0]:.1f} %", f"validation success at step {known[0][1]}")
-        yield _tile(f"{100 * best[0]:.1f} %", f"best validation success, step {best[1]}")
+        first, best = known[0], next((pair for pair in reversed(known) if pair[1].get("best")), None)
+        yield _tile(f"{100 * first[0]:.1f} %", f"validation success at step {first[1]['step']}")
+        if best is not None:
+            yield _tile(f"{100 * best[0]:.1f} %", f"validation success of the best checkpoint, step {best[1]['step']}")
     for name, one in run.evaluations:
         success = one.summary()["success"]["value"]
         if success is not None:

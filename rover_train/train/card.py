@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rover_train.config import Config
-from rover_train.train.checkpoint import State
+from rover_train.train.checkpoint import State, checkpoint_name
 
 
 def text(config: Config, state: State, facts: Mapping[str, Any]) -> str:
@@ -21,6 +21,8 @@ def text(config: Config, state: State, facts: Mapping[str, Any]) -> str:
         ("model it started from", f"{config.model.spec or 'given in code'}"),
         ("first weights", f"`{facts['weights']}`" if facts.get("weights") else ""),
         ("seed", config.seed),
+        ("seed of the split", config.data.split_seed if not config.data.split else ""),
+        ("seed of evaluation", config.eval.seed),
         ("step", state.step),
         ("config", f"`{state.config}`"),
         *((f"packages for {k.replace('_', '-')}", n) for k, n in (facts.get("packages") or {}).items()),
@@ -33,7 +35,11 @@ def text(config: Config, state: State, facts: Mapping[str, Any]) -> str:
         lines += _table(("score", "value"), [(k, f"{v:.4g}") for k, v in sorted(state.scores.items())])
     else:
         lines += ["Not evaluated at this step."]
-    lines += ["", "## Use", "", "    rover eval --model FOLDER --revision REV", "    vllm serve FOLDER", ""]
+    place = f"checkpoints/{checkpoint_name(state.step)}"
+    lines += [
+        "", "## Use", "", f"The model lies in `{place}` of the run's folder RUN.", "",
+        "    rover eval --model RUN", f"    vllm serve RUN/{place}", "",
+    ]  # fmt: skip
     return "\n".join(lines)
 
 

@@ -71,6 +71,11 @@ class State(Section):
 # --- which are there -----------------------------------------------------------------------------------------
 
 
+def checkpoint_name(step: int) -> str:
+    """The name of a checkpoint's folder."""
+    return f"step-{step:06d}"
+
+
 def steps(run: Path) -> list[tuple[int, Path]]:
     """The checkpoints of a run, by step."""
     folder = run / "checkpoints"
@@ -183,7 +188,7 @@ def save(
     is left alone: equal runs write equal ones. DiskError where the disk refuses; nothing else changed then.
     """
     disk = disk or Disk()
-    place = run / "checkpoints" / f"step-{state.step:06d}"
+    place = run / "checkpoints" / checkpoint_name(state.step)
     earlier = latest(run)
     with refusals(place, hint="" if earlier is None else f"{earlier.name} is whole: --resume goes on from there"):
         tidy(run, disk)

@@ -86,7 +86,11 @@ class Sft:
             if self.step % self.config.log.every == 0 or self.step == self.total:
                 self.run.log.write({"kind": "train", "step": self.step, **row})
             scores, improved = self._evaluated()
-            finished = self.step >= self.total or 0 < self.config.eval.patience <= self.stale
+            early = 0 < self.config.eval.patience <= self.stale and self.step < self.total
+            if early:
+                said = f"{self.stale} evaluations in a row were no better"
+                self.run.log.write({"kind": "warning", "step": self.step, "what": "early stop", "text": said})
+            finished = early or self.step >= self.total
             state = self._state(scores, finished)
             if finished or improved or self._due(self.config.checkpoint.every):
                 self._save(state)
@@ -143,8 +147,11 @@ class Sft:
             if self.evaluate is not None:
                 scores.update(self.evaluate(self.step))
         seconds = round(time.perf_counter() - began, 4)
-        self.run.log.write({"kind": "eval", "step": self.step, **scores, "time": {"seconds": seconds}})
-        return scores, self._is_best(scores)
+        better = self._is_best(scores)
+        self.run.log.write(
+            {"kind": "eval", "step": self.step, **scores, "best": better, "time": {"seconds": seconds}}
+        )  # fmt: skip
+        return scores, better
 
     def _is_best(self, scores: Mapping[str, float]) -> bool:
         if self.config.eval.select == "success" and "success" in scores:

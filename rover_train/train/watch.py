@@ -44,6 +44,7 @@ class Watch:
         self.step = done
         self.row: Mapping[str, Any] = {}
         self.scores: Mapping[str, Any] = {}
+        #: step and success of the best checkpoint, as the trainer chose it
         self.best: tuple[int, float] | None = None
         self.warning = ""
         self._pace: float | None = None
@@ -59,9 +60,8 @@ class Watch:
                 self._pace = seconds if self._pace is None else _INERTIA * self._pace + (1 - _INERTIA) * seconds
         elif row["kind"] == "eval":
             self.scores = row
-            success = row.get("success")
-            if success is not None and (self.best is None or success > self.best[1]):
-                self.best = (int(row["step"]), float(success))
+            if row.get("best") and row.get("success") is not None:
+                self.best = (int(row["step"]), float(row["success"]))
         elif row["kind"] == "warning":
             self.warning = f"step {row['step']}: {row.get('text', '')}"
 

@@ -62,7 +62,7 @@ def test_figures_of_fine_tuning() -> None:
     watch = Watch()
     for row in rows(1, 2):
         watch(row)
-    watch({"kind": "eval", "step": 2, "loss": 0.5, "success": 0.25, "time": {"seconds": 9.0}})
+    watch({"kind": "eval", "step": 2, "loss": 0.5, "success": 0.25, "best": True, "time": {"seconds": 9.0}})
     shown = dict(watch.figures())
     assert shown["step"] == "2/4"
     assert shown["loss"] == "0.5000"

@@ -123,6 +123,9 @@ def test_it_stops_early_where_patience_ends(tmp_path: Path) -> None:
     config = small.config(eval={"every": 1, "select": "success", "patience": 2}, sft={"steps": 50})
     state = small.train(tmp_path, config, evaluate=lambda step: {"success": success[step]})
     assert (state.step, state.finished) == (3, True)
+    rows = read(tmp_path / "log.jsonl")
+    assert [row["best"] for row in rows if row["kind"] == "eval"] == [True, False, False]
+    assert [row["text"] for row in rows if row["kind"] == "warning"] == ["2 evaluations in a row were no better"]
     again = small.train(tmp_path, config, evaluate=lambda step: {"success": 1.0})
     assert again == state.model_copy(update={"files": again.files})
 
