@@ -35,7 +35,7 @@ from rover.rollout.records import (
     RolloutResult,
     rollout_id,
 )
-from rover.rollout.together import Together
+from rover.rollout.together import Together, in_time
 from rover.sandbox.pool import Pool
 from rover.sandbox.protocol import CallResult, Files, Runtime
 from rover.verify.grade import Graded, grade
@@ -197,11 +197,11 @@ class Engine:
         if len(todo) < FEWEST_TOGETHER:
             return
         self._stopping.clear()
-        self._together = self._together or Together(self.runtime, clock=self._clock)
-        done = self._together.play(list(todo.values()))
+        self._together = self._together or Together(self.runtime, clock=lambda: 0.0)
+        found = in_time(self._together, list(todo.values()), self._clock)
         if self._stopping.is_set():
             raise Stopped
-        self._played.update((one.result.id, one.played) for one in done if one.played.trajectory.end != "infra_error")
+        self._played |= found
 
     def _recalled(self, key: str, requests: list[RolloutRequest], graded: bool) -> RolloutResult | None:
         """The rollout as the evidence holds it; None where it holds none, or not what it says it is."""

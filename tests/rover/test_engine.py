@@ -295,8 +295,7 @@ def test_an_interrupt_keeps_what_is_finished(box_runtime: Runtime, workers: int)
         with pytest.raises(KeyboardInterrupt):
             engine.run(requests(SOLVER, 20), progress)
         reused = [r.reused for r, _ in engine.run(requests(SOLVER, 20))]
-    assert reused[:3] == [True] * 3
-    assert not all(reused)
+    assert 3 <= sum(reused) < 20  # which ones they are depends on the threads
 
 
 def test_an_interrupt_ends_a_policy_that_waits(box_runtime: Runtime) -> None:

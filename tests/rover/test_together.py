@@ -21,8 +21,8 @@ from rover.policy.scripted import ScriptedPolicy
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env, env_from_files, tree_of
 from rover.rollout.progress import Graded, TreeGrader
-from rover.rollout.records import EndState, MemoryEvidence, RolloutRequest
-from rover.rollout.together import Done, Together, keep
+from rover.rollout.records import EndState, MemoryEvidence, RolloutRequest, rollout_id
+from rover.rollout.together import Done, Together, in_time, keep
 from rover.sandbox.protocol import Runtime
 from rover.sandbox.rendezvous import ask
 from rover.verify.grade import run_checks
@@ -142,6 +142,19 @@ def test_what_is_kept_the_engine_takes_for_its_own(box_runtime: Runtime, played:
         found = engine.rollouts([done.request for done in some])
     assert [one.reused for one in found] == [True] * 6
     assert [one.trajectory for one in found] == [done.result.trajectory for done in some]
+
+
+def test_only_what_was_in_time_for_all_is_taken_for_what_it_would_be_alone(box_runtime: Runtime) -> None:
+    """A wave of two takes 5 s by this clock; the second rollout has 3 s."""
+    budget = SMALL.harness.budget
+    given = [budget.model_copy(update={"seconds": s}) for s in (8, 3)]
+    wanted = [RolloutRequest(SMALL, solution(), 0, one) for one in given]
+    now = iter((0.0, 5.0, 5.0, 6.0))
+    with Together(box_runtime, clock=lambda: 0.0) as together:
+        first, second = (in_time(together, wanted[n:], lambda: next(now)) for n in range(2))
+    ids = [rollout_id(one.key(box_runtime.runtime_id())) for one in wanted]
+    assert (list(first), list(second)) == (ids[:1], ids[1:])
+    assert second[ids[1]].trajectory.end == "completed"
 
 
 # --- sessions ------------------------------------------------------------------------------------------------
