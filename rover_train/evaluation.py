@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rover.bench.intervals import mean
 from rover_store.errors import PackageError
+from rover_store.ids import digest
 from rover_store.records import Outcome
 
 ERRORS = ("infra_error", "verifier_error")
@@ -122,12 +123,16 @@ def load(file: Path) -> Evaluation:
         raise PackageError(str(file), "", "is no evaluation that `rover eval --out` wrote") from None
 
 
-def place_in(run: Path, found: Evaluation) -> Path:
-    """Where a run's folder keeps an evaluation: one file for each design, so that a repeated one replaces the old."""
+def place_in(run: Path, found: Evaluation, *, whole: bool = True) -> Path:
+    """Where a run's folder keeps an evaluation: one file for each design, so that a repeated one replaces the old.
+
+    `whole`: of all packages in that part of the run's own split; others have a name of their own.
+    """
     warm = "" if found.temperature is None else "-greedy" if found.temperature == 0 else f"-T{found.temperature:g}"
     step = "" if found.step is None else f"-step{found.step}"
     part = found.part.replace("_", "-") or "packages"
-    return run / FOLDER / f"{part}{warm}-k{found.attempts}-s{found.seed}{step}.json"
+    of = "" if whole else f"-{digest(sorted({row.package for row in found.rows}))[:8]}"
+    return run / FOLDER / f"{part}{warm}-k{found.attempts}-s{found.seed}{step}{of}.json"
 
 
 # --- measures ------------------------------------------------------------------------------------------------

@@ -17,16 +17,14 @@ from rover_train import config as configs
 from rover_train import split as splits
 from rover_train.config import Config
 from rover_train.evaluate import Told, evaluate_model, evaluate_policy, wanted
-from rover_train.evaluation import EvalRow, Evaluation
+from rover_train.evaluation import EvalRow, Evaluation, place_in
+from rover_train.sample.settings import TURN_TOKENS
+from rover_train.selection import select
+from rover_train.train import checkpoint
 
 if TYPE_CHECKING:
     from rover.sandbox.protocol import Runtime
     from rover_store.store import Store
-
-#: where a run keeps its evaluations
-FOLDER = "evaluations"
-#: tokens of a turn of a model that no run of ours made
-TURN_TOKENS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +91,8 @@ def choose(store: Store, question: Question, run: Path | None = None) -> Chosen:
         if not question.revision:
             raise UsageError("--revision is missing: the commit, tag or branch to evaluate on")
         commit = store.resolve(question.revision)
-        names = [entry.name for entry in store.packages(commit, question.pattern or "*")]
-        return Chosen(commit, wanted(store, commit, names[: question.limit or None]), "", "")
+        names = [entry.name for entry in select(store, commit, question.pattern or "*")]
+        return Chosen(commit, names[: question.limit or None], "", "")
     path = Path(source)
     found = splits.load(path / "split.json" if path.is_dir() else path)
     commit = store.resolve(question.revision) if question.revision else found.revision
@@ -106,30 +104,30 @@ def choose(store: Store, question: Question, run: Path | None = None) -> Chosen:
     store.resolve(commit)
     part = (question.part or "held_out").replace("-", "_")
     if part not in splits.PARTS:
-        raise UsageError(f"--part {question.part}: there are {', '.join(splits.PARTS)}")
+        raise UsageError(f"--part {question.part}: there are train, validation and held-out")
     names = list(found.part(part).packages)[: question.limit or None]
     if not names:
-        raise UsageError(f"{source}: the part {part} of the split is empty")
+        raise UsageError(f"{source}: the part {part.replace('_', '-')} of the split is empty")
     return Chosen(commit, wanted(store, commit, names), part, digest(found.model_dump(mode="json")))
 
 
 def run_of(model: str) -> Path | None:
     """The run that a model is, or is a checkpoint of."""
-    path = Path(model)
-    for folder in (path, *path.absolute().parents[:2]):
-        if model and (folder / "config.toml").is_file() and (folder / "checkpoints").is_dir():
-            return folder
-    return None
+    return checkpoint.run_of(Path(model)) if model else None
 
 
 def keep(found: Evaluation, run: Path) -> Path:
     """Write an evaluation into its run's folder, under a name that says what it is of."""
-    kind = found.part or "packages"
-    name = f"{kind.replace('_', '-')}-step{found.step}-T{found.temperature:g}-k{found.attempts}-s{found.seed}.json"
-    place = run / FOLDER / name
+    whole = found.part and {row.package for row in found.rows} == set(_own(run, found.part))
+    place = place_in(run, found, whole=bool(whole))
     place.parent.mkdir(exist_ok=True)
     place.write_text(found.dump(), encoding="utf-8")
     return place
+
+
+def _own(run: Path, part: str) -> tuple[str, ...]:
+    """The packages in a part of a run's own split."""
+    return splits.load(run / "split.json").part(part).packages
 
 
 # --- a model -------------------------------------------------------------------------------------------------
@@ -144,7 +142,7 @@ def _of_model(
 
     rng.seed_all(config.seed, config.threads)
     _, folder, _ = models.locate(question.model)
-    loaded = models.load(question.model, dtype=config.model.dtype)
+    loaded = models.load(question.model, dtype=config.model.dtype, device=config.model.device)
     turn = config.rl.max_turn_tokens
     renderer = loaded.renderer(config.render, turn_tokens=turn)
     player = OwnPlayer(loaded, renderer, temperature=question.temperature, max_turn_tokens=turn)
@@ -163,9 +161,7 @@ def _of_model(
     )
     if run is None:
         return found
-    from rover_train.train.checkpoint import check
-
-    state = check(folder, files=False)
+    state = checkpoint.check(folder, files=False)
     return found.model_copy(update={"step": state.step, "method": state.method})
 
 

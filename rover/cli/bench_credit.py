@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rover.cli.output import Json, Seed, note, print_json, progress, say, table, wrapped
-from rover.cli.training import need_extra
+from rover.cli.training import need_extra, writable
 from rover_store.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ def command(
     need_extra()
     from rover_train.bench import credit
 
-    _writable(out, picture)
+    writable(out=out, picture=picture)
+    if picture is not None:
+        _can_draw()
     plan = _plan(quick, every, only, sets, seeds, seed)
     if report:
         value = credit.found(work.absolute(), plan)
@@ -68,15 +70,11 @@ def _plan(quick: bool, every: bool, only: list[str], sets: list[str], seeds: int
     return Plan(names, arms, tuple(range(1, 1 + (seeds or scale.seeds))), scale, seed)
 
 
-def _writable(out: Path | None, picture: Path | None) -> None:
-    for option, path in (("--out", out), ("--picture", picture)):
-        if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-            raise UsageError(f"{option} {path}: no file can be written there")
-    if picture is not None:
-        from rover.bench.pictures import available
+def _can_draw() -> None:
+    from rover.bench.pictures import available
 
-        if not available():
-            raise UsageError("pictures need matplotlib", hint="pip install 'workrover[report]'")
+    if not available():
+        raise UsageError("pictures need matplotlib", hint="pip install 'workrover[report]'")
 
 
 def _report(value: dict[str, Any], out: Path | None, picture: Path | None, as_json: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rover.cli.output import Json, counted, note, print_json, say, table
+from rover.cli.training import writable
 
 if TYPE_CHECKING:
     from rover.bench.intervals import Estimate, Paired
@@ -33,6 +34,7 @@ def command(
     """
     from rover_train import compare
 
+    writable(page=page)
     found = compare.compare(compare.load(runs), unequal=unequal)
     if page is not None:
         from rover_train.report.compared import html

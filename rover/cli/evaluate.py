@@ -10,7 +10,7 @@ import typer
 from rover.cli.output import Json, Sandbox, Workers, counted, note, print_json, progress, say, table
 from rover.cli.run import policy_options
 from rover.cli.stores import open_store
-from rover.cli.training import need_extra
+from rover.cli.training import need_extra, writable
 
 if TYPE_CHECKING:
     from rover_train.evaluation import EvalRow, Evaluation
@@ -47,6 +47,7 @@ def command(
     from rover.sandbox.registry import open_runtime
     from rover_train.examine import Question, examine, keep, run_of
 
+    writable(out=out)
     if model:
         need_extra()
     spec, options = policy_options(policy, server, "", temperature, None) if policy else ("", {})

@@ -10,6 +10,7 @@ import typer
 from rover.cli.output import Json, Sandbox, Seed, Workers, counted, note, print_json, progress, table
 from rover.cli.run import policy_options
 from rover.cli.stores import open_store
+from rover.cli.training import writable
 
 if TYPE_CHECKING:
     from rover_store.records import Consistency, PilotedTask
@@ -47,6 +48,7 @@ def command(
 
     if (out is None) != (split is None):
         raise UsageError("--split names a split to read, --out where it is written, filtered: give both or none")
+    writable(out=out, report=report)
     spec, options = policy_options(policy, server, model, temperature, None)
     store = open_store()
     commit = store.resolve(rev)

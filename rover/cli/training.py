@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
+
+from rover_store.errors import UsageError
 
 
 def need_extra() -> None:
@@ -13,6 +16,13 @@ def need_extra() -> None:
     from rover_train.extra import needed
 
     needed()
+
+
+def writable(**options: Path | None) -> None:
+    """UsageError where a file that an option names could not be written, before any work is done for it."""
+    for name, path in options.items():
+        if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+            raise UsageError(f"--{name} {path}: no file can be written there")
 
 
 class Stopping:

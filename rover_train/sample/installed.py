@@ -5,17 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rover.policy.protocol import Policy
 from rover_store.errors import UsageError
-from rover_train.render.settings import RenderSettings
-
-if TYPE_CHECKING:
-    from rover_train.config import Config
-
-#: a turn of a model that no run of ours made
-TURN_TOKENS = 512
+from rover_train.sample.settings import TURN_TOKENS
 
 
 def hf(model: str, *, temperature: float = 1.0) -> Policy:
@@ -30,26 +23,14 @@ def hf(model: str, *, temperature: float = 1.0) -> Policy:
 
 @lru_cache(maxsize=1)  # asked for once a package
 def _policy(model: str, temperature: float) -> Policy:
-    from rover_train.models import load, weights_id
-    from rover_train.sample.policy import ModelPolicy
-    from rover_train.sample.sampler import Sampler
+    from rover_train.config import Config, load, made
+    from rover_train.models import load as load_model
+    from rover_train.rl.players import OwnPlayer
+    from rover_train.train.checkpoint import run_of
 
-    config = _config_of(Path(model))
-    turn = TURN_TOKENS if config is None else config.rl.max_turn_tokens
-    loaded = load(model)
-    renderer = loaded.renderer(RenderSettings() if config is None else config.render)
-    sampler = Sampler(loaded.model, renderer, temperature=temperature, max_turn_tokens=turn)
-    parts = ("hf", loaded.name, weights_id(loaded.model)[:16], sampler.sampling.name, renderer.id)
-    return ModelPolicy(sampler, ":".join(parts))
-
-
-def _config_of(path: Path) -> Config | None:
-    """The config of the run that the path is, or is a checkpoint of."""
-    from rover_train.config import load
-
-    if not path.exists():
-        return None
-    for folder in (path, *path.resolve().parents[:2]):
-        if (folder / "config.toml").is_file() and (folder / "checkpoints").is_dir():
-            return load(folder / "config.toml")
-    return None
+    run = run_of(Path(model))
+    config: Config = made({"rl": {"max_turn_tokens": TURN_TOKENS}}) if run is None else load(run / "config.toml")
+    loaded = load_model(model, dtype=config.model.dtype, device=config.model.device)
+    turn = config.rl.max_turn_tokens
+    renderer = loaded.renderer(config.render, turn_tokens=turn)
+    return OwnPlayer(loaded, renderer, temperature=temperature, max_turn_tokens=turn).ready(0)[0]

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from rover_store.errors import UsageError
 
+#: tokens after which a turn is cut, of a model that no run of ours made
+TURN_TOKENS = 512
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:

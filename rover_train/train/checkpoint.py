@@ -99,6 +99,14 @@ def best(run: Path) -> Path | None:
     return named.get(chosen.step, newest) if chosen is not None else newest
 
 
+def run_of(path: Path) -> Path | None:
+    """The run that a path is, or is a checkpoint of."""
+    for folder in (path, *path.absolute().parents[:2]):
+        if (folder / "config.toml").is_file() and (folder / "checkpoints").is_dir():
+            return folder
+    return None
+
+
 def model_folder(path: Path) -> Path:
     """Where the model lies: the best one of a run, the newest of RUN/checkpoints, else the path itself."""
     if path.name == "checkpoints" and (newest := latest(path.parent)) is not None:

@@ -186,3 +186,6 @@ def test_a_run_keeps_one_file_for_each_design(tmp_path: Path) -> None:
     assert place_in(tmp_path, evaluation("FF")) == tmp_path / FOLDER / "held-out-greedy-k2-s0.json"
     warm = place_in(tmp_path, evaluation("FF", temperature=1.0, part="", seed=3, step=40))
     assert warm.name == "packages-T1-k2-s3-step40.json"
+    some, others = (place_in(tmp_path, evaluation(rows), whole=False).name for rows in ("FF", "FFFF"))
+    assert some != others  # other packages
+    assert some.startswith("held-out-greedy-k2-s0-")

@@ -64,7 +64,8 @@ def test_the_page_is_whole(seen: Seen) -> None:
     for said in (
         "vtca: vtca-grpo on 0123456789ab", "Curves", "Validation", "Evaluations", "Outcomes and errors",
         "Where the time of a step goes", "Rollouts, turn by turn", "Config", "dropped groups", "infra_error",
-        "validation success of the best checkpoint, step 40", "used turns", "progress p", "credit δ", "2,560", "north , south",
+        "validation success of the best checkpoint, step 40", "used turns", "progress p", "credit δ", "2,560",
+        "north , south",
     ):  # fmt: skip
         assert said in seen.words, said
     assert seen.tags.count("svg") >= 12
