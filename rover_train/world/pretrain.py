@@ -43,6 +43,7 @@ def pretrain(
     """Make tokenizer and model in `folder`, and train the model on drills; facts about it. 0 steps: none at all."""
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder}: not empty")
+    folder.mkdir(parents=True, exist_ok=True)  # now: what cannot be written is known before minutes of work
     torch.set_num_threads(1)
     tokenizer = words.train(seed)
     renderer = Renderer(tokenizer, dialect("plain"), window=WINDOW, observation_tokens=WINDOW)
@@ -50,7 +51,6 @@ def pretrain(
     began = time.process_time()
     facts = _train(model, renderer, seed, steps, told)
     seconds = time.process_time() - began
-    folder.mkdir(parents=True, exist_ok=True)
     words.save(folder, tokenizer)
     model.save_pretrained(str(folder))
     size = sum(p.numel() for p in model.parameters())
