@@ -80,10 +80,10 @@ class Loop:
         validation = list(split.validation.packages)
         self.validation = validation[: config.eval.packages or None]
         self.renderer = loaded.renderer(config.render, turn_tokens=config.rl.max_turn_tokens)
-        self.player: Player = self._player()
+        placed = place(loaded.model, config.model)
+        self.player: Player = self._player(placed)
         self.judge = self._judge()
         rng.seed_all(config.seed, config.threads)
-        placed = place(loaded.model, config.model)
         self.optimiser = optim.build(loaded.model, config.optim)
         self.credits, self.learn = self._learning(placed)
         self.evidence: list[str] = []
@@ -220,7 +220,7 @@ class Loop:
 
             teacher = teacher_of(config, self.loaded)
             return NoCredit(config), Distiller(teacher, *given, seed=config.seed, placed=placed).update
-        reference = Reference(self._beginning()) if config.loss.kl else None
+        reference = Reference(self._beginning().to(placed.device)) if config.loss.kl else None
         updater = Updater(*given, seed=config.seed, placed=placed)
         return ByScheme(config), Learner(updater, exact=self.player.exact, reference=reference)
 
@@ -232,13 +232,13 @@ class Loop:
         return models.load(settings.spec, dtype=settings.dtype, seed=self.config.seed).model
 
     # --- who plays ---------------------------------------------------------------------------------------
-    def _player(self) -> Player:
+    def _player(self, placed: Placed) -> Player:
         rl = self.config.rl
         drawn: dict[str, Any] = {
             "temperature": rl.temperature, "top_p": rl.top_p, "max_turn_tokens": rl.max_turn_tokens
         }  # fmt: skip
         if not rl.server:
-            return OwnPlayer(self.loaded, self.renderer, **drawn)
+            return OwnPlayer(self.loaded, self.renderer, mixed=placed.mixed, **drawn)
         served = VllmSampler(rl.server, rl.server_model, self.renderer, lanes=rl.width, **drawn)
         return ServedPlayer(self.loaded, served, Path(rl.server_folder or self.run.folder / "adapters"))
 

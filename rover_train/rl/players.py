@@ -34,8 +34,10 @@ class OwnPlayer:
     """The trainer's own model generates."""
 
     def __init__(
-        self, loaded: Loaded, renderer: Renderer, *, temperature: float, top_p: float = 1.0, max_turn_tokens: int
-    ) -> None:
+        self, loaded: Loaded, renderer: Renderer, *, temperature: float, top_p: float = 1.0, max_turn_tokens: int,
+        mixed: bool = False,
+    ) -> None:  # fmt: skip
+        """`mixed`: the trainer computes in bf16, and so not as this player does."""
         self.loaded = loaded
         self.sampler = Sampler(
             loaded.model, renderer, temperature=temperature, top_p=top_p, max_turn_tokens=max_turn_tokens
@@ -43,7 +45,7 @@ class OwnPlayer:
         self.renderer = renderer
         dtype = str(next(iter(loaded.model.parameters())).dtype)
         # the nucleus renormalises, so its log-probabilities are not those of the softmax that trains
-        self.exact = top_p == 1.0 and dtype == "torch.float32"
+        self.exact = top_p == 1.0 and dtype == "torch.float32" and not mixed
 
     def ready(self, step: int) -> tuple[Policy, Actor]:
         # a fresh cache: a step may not depend on what was played before it

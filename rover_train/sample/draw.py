@@ -22,7 +22,8 @@ def draw(logits: Tensor, uniforms: Sequence[float], sampling: Sampling) -> tuple
     if greedy:
         chosen = logprobs.argmax(dim=-1, keepdim=True)
     else:
-        chosen = _inverse(logprobs, torch.tensor(uniforms, dtype=torch.float64), sampling.top_p)
+        points = torch.tensor(uniforms, dtype=torch.float64, device=logits.device)
+        chosen = _inverse(logprobs, points, sampling.top_p)
     return chosen[:, 0].tolist(), logprobs.gather(1, chosen)[:, 0].tolist()
 
 

@@ -54,7 +54,8 @@ class Sampler:
         self.sampling = Sampling(temperature, top_p, max_turn_tokens)
         self.seed = seed
         self.share = share
-        self.forward: Forward = LeanForward(model) if fast and supports(model) else TransformersForward(model)
+        self.fast = fast
+        self.forward = self._fitting()
         #: tokens sampled, and tokens of prompts and observations read, over all rollouts so far
         self.sampled = self.read = 0
         self._rows: list[_Lane] = []
@@ -80,11 +81,15 @@ class Sampler:
             return answers
 
     def release(self) -> None:
-        """Forget all lanes and free the cache; weights are read anew."""
+        """Forget all lanes and free the cache; weights are read anew, from wherever the model is by now."""
         with self._lock:
             self._rows.clear()
             self._known.clear()
-            self.forward.cache.clear()
+            self.forward = self._fitting()
+
+    def _fitting(self) -> Forward:
+        """The forward pass for the model as it is: its device and its type may change between rollouts."""
+        return LeanForward(self.model) if self.fast and supports(self.model) else TransformersForward(self.model)
 
     # --- lanes -------------------------------------------------------------------------------------------
     def _seated(self, pending: list[tuple[int, Any]]) -> list[_Lane]:

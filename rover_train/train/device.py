@@ -14,10 +14,11 @@ from rover_train.train.settings import ModelSettings
 
 
 class Placed(NamedTuple):
-    """`autocast()` is the context of a forward pass."""
+    """`autocast()` is the context of a forward pass; `mixed`: it computes in bf16."""
 
     device: torch.device
     autocast: Callable[[], AbstractContextManager[Any]]
+    mixed: bool = False
 
 
 def place(model: nn.Module, settings: ModelSettings) -> Placed:
@@ -31,4 +32,4 @@ def place(model: nn.Module, settings: ModelSettings) -> Placed:
 
     accelerator = Accelerator(mixed_precision="bf16" if settings.mixed else "no")
     model.to(accelerator.device)
-    return Placed(accelerator.device, accelerator.autocast)
+    return Placed(accelerator.device, accelerator.autocast, settings.mixed)

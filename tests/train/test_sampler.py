@@ -45,6 +45,18 @@ def test_log_probabilities_are_those_of_a_whole_forward_pass(kind, fast):
     assert sum(len(lanes.written(session)) for session in sessions) == sampler.sampled > 200
 
 
+def test_the_forward_pass_fits_the_model_as_it_is_when_lanes_are_released():
+    """A model is moved or cast after its sampler was made: as it is placed for training."""
+    model = lanes.model()
+    sampler = Sampler(model, lanes.renderer(), **SAMPLING)
+    lanes.play(sampler, ASKS[:2], turns=1)
+    model.to(torch.float64)
+    sampler.release()
+    sessions = lanes.play(sampler, ASKS[:2], turns=2)
+    assert isinstance(sampler.forward, TransformersForward)
+    assert lanes.worst_difference(model, sessions) < 1e-5
+
+
 def test_the_temperature_is_part_of_the_log_probabilities(llama):
     sampler = Sampler(llama, lanes.renderer(), temperature=2.0, **SAMPLING)
     (session,) = lanes.play(sampler, ["hot"], turns=1)
