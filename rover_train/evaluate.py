@@ -16,7 +16,7 @@ from rover.ops.run import RunRequest, policy_of
 from rover.policy.protocol import Policy
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env, load_env
-from rover.rollout.records import Progress, RolloutRequest, RolloutResult, rollout_id
+from rover.rollout.records import Progress, RolloutRequest, rollout_id
 from rover_store.errors import PackageError, UsageError
 from rover_store.records import Trajectory, Verdict
 from rover_train.evaluation import EvalRow
@@ -142,28 +142,22 @@ def wanted(store: Store, commit: str, names: Sequence[str]) -> list[str]:
 
 # --- within ------------------------------------------------------------------------------------------------------
 def _run(engine: Engine, slots: Sequence[Slot], told: Callable[[EvalRow, int], None], before: int) -> list[EvalRow]:
+    # no two are one rollout: a seed is of its package and attempt
     numbers = {rollout_id(slot.request.key(engine.runtime_id)): at for at, slot in enumerate(slots)}
     found: dict[int, EvalRow] = {}
     last = time.perf_counter()
 
     def progress(now: Progress) -> None:
         nonlocal last
-        at = numbers[now.result.id]
+        result, at = now.result, numbers[now.result.id]
         spent, last = time.perf_counter() - last, time.perf_counter()
         assert now.verdict is not None
-        found[at] = _of(slots[at], now.result, now.verdict, spent)
+        seconds = None if result.reused else spent
+        found[at] = _row(slots[at], result.id, result.trajectory, now.verdict, seconds=seconds, reused=result.reused)
         told(found[at], before + len(found))
 
-    results = engine.run([slot.request for slot in slots], progress)
-    for at, (result, verdict) in enumerate(results):
-        if at not in found:  # a package that shares its rollout with another one
-            found[at] = _of(slots[at], result, verdict, None)
+    engine.run([slot.request for slot in slots], progress)
     return [found[at] for at in range(len(slots))]
-
-
-def _of(slot: Slot, result: RolloutResult, verdict: Verdict, seconds: float | None) -> EvalRow:
-    spent = None if result.reused else seconds
-    return _row(slot, result.id, result.trajectory, verdict, seconds=spent, reused=result.reused)
 
 
 def _played(arena: Arena, requests: Sequence[RolloutRequest], actor: Actor) -> list[Entry]:

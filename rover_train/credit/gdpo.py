@@ -35,8 +35,10 @@ class Gdpo:
         sums = [self._sums(group) for group in groups]
         white = iter(normalised([s for of_group in sums for s in of_group], self.settings.std, self.settings.eps))
         out = []
-        for group in groups:
-            trajectory = tuple(next(white) for _ in group.rollouts)
+        for group, of_group in zip(groups, sums, strict=True):
+            found = [next(white) for _ in of_group]
+            # the sums of every group have mean 0, and so has the batch: what a tied one is given is rounding
+            trajectory = tuple(found) if any(of_group) else (0.0,) * len(found)
             out.append(Credit(rewards(group, self.settings.lam), trajectory, everywhere(group, trajectory)))
         return out
 

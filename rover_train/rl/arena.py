@@ -21,6 +21,7 @@ from rover_store.errors import NotFound, PackageError
 from rover_store.evidence import Recorded
 from rover_store.records import Trajectory, Verdict
 from rover_store.trees import TreeItem
+from rover_train.evaluation import ERRORS
 from rover_train.rl.timing import Timing
 from rover_train.sample.policy import KIND, Actor
 
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 #: package versions that stay in memory
 MOST_ENVS = 1024
-#: outcomes that say nothing of the policy
-ERRORS = ("infra_error", "verifier_error")
 
 
 @dataclass(frozen=True, slots=True)

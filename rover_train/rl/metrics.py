@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
+from rover_train.credit import statistics
 from rover_train.credit.protocol import Credit
 from rover_train.rl.groups import Collected
-
-#: a spread below this is a tie: all rewards of the group are the same
-TIE = 1e-9
 
 
 def of_rollouts(collected: Collected) -> dict[str, Any]:
@@ -38,15 +35,16 @@ def of_credit(credits: Sequence[Credit]) -> dict[str, Any]:
     """Rewards, advantages over turns, share of tied groups and of turns that progress or cost moved."""
     rewards = [r for c in credits for r in c.rewards]
     advantages = [a for c in credits for turns in c.turns for a in turns]
-    tied = [max(c.rewards) - min(c.rewards) < TIE for c in credits if c.rewards]
+    tied = [statistics.tied(c.rewards) for c in credits if c.rewards]
     moved = [
-        abs(a - whole) > TIE for c in credits for whole, turns in zip(c.trajectory, c.turns, strict=True) for a in turns
-    ]
+        abs(a - whole) > statistics.TIE
+        for c in credits for whole, turns in zip(c.trajectory, c.turns, strict=True) for a in turns
+    ]  # fmt: skip
     return {
         "reward": mean(rewards),
-        "reward_spread": spread(rewards),
+        "reward_spread": statistics.deviation(rewards, "sample"),
         "advantage": mean(advantages),
-        "advantage_spread": spread(advantages),
+        "advantage_spread": statistics.deviation(advantages, "sample"),
         "tied_groups": mean(tied),
         "credit_turns": mean(moved),
     }
@@ -58,12 +56,5 @@ def tied(credits: Sequence[Credit]) -> bool:
 
 
 def mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
-
-
-def spread(values: Sequence[float]) -> float:
-    """Standard deviation, n - 1; 0 of fewer than two."""
-    if len(values) < 2:
-        return 0.0
-    middle = mean(values)
-    return math.sqrt(sum((v - middle) ** 2 for v in values) / (len(values) - 1))
+    """0 of none."""
+    return statistics.mean(values) if values else 0.0

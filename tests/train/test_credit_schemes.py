@@ -87,6 +87,15 @@ def test_gdpo_whitens_over_the_batch() -> None:
     assert second.trajectory == (0.0, 0.0)
 
 
+def test_gdpo_gives_a_tied_group_no_rounding_of_the_others() -> None:
+    """The sums of 1, 0, 0.3, 0.7 add to 1e-16 or so, not to 0; nothing of that may reach the group that is tied."""
+    several, ties = group(*(rollout(x) for x in (1.0, 0.0, 0.3, 0.7, 0.1))), group(*(rollout(1.0) for _ in range(3)))
+    for std in ("sample", "population"):
+        first, second = scheme("gdpo", std=std).assign([several, ties])
+        assert second.trajectory == (0.0, 0.0, 0.0)
+        assert all(first.trajectory)
+
+
 def test_gdpo_names_a_component_that_is_missing() -> None:
     with pytest.raises(UsageError, match="no reward component 'speed'"):
         only("gdpo", group(rollout(1.0), rollout(0.0)), components={"speed": 1.0})
