@@ -19,7 +19,7 @@ Rollout = Sequence[Row]
 
 
 def turn_weights(
-    tokens: Sequence[Sequence[int]], aggregation: Aggregation = "turn", *, batch: int = 0, length: int | None = None
+    tokens: Sequence[Sequence[int]], aggregation: Aggregation = "turn", *, length: int | None = None
 ) -> list[list[float]]:
     """The weight of each token of a turn. `tokens`: for each rollout the tokens of its turns.
 
@@ -28,19 +28,19 @@ def turn_weights(
     token        1 / (all tokens of the batch)
     constant     1 / (B L_max), `length` = L_max
 
-    B is the number of rollouts, or `batch`, where the rows are only a part of one; a turn without tokens counts
-    nowhere. UsageError for a constant length that is not given.
+    B is the number of rollouts; a turn without tokens counts nowhere. UsageError for a constant length that is not
+    given.
     """
     if aggregation == "constant" and not length:
         raise UsageError("aggregation constant needs a length", hint="set credit.length")
-    size = batch or len(tokens)
+    size = len(tokens)
     whole = sum(n for turns in tokens for n in turns)
     out = []
     for turns in tokens:
         told = sum(1 for n in turns if n)
         below = {
             "trajectory": size * sum(turns),
-            "token": whole * size // len(tokens) if batch else whole,
+            "token": whole,
             "constant": size * (length or 0),
         }.get(aggregation, 0)
         out.append([0.0 if not n else 1.0 / (size * told * n if aggregation == "turn" else below) for n in turns])
@@ -48,7 +48,7 @@ def turn_weights(
 
 
 def token_weights(
-    rollouts: Sequence[Rollout], aggregation: Aggregation = "turn", *, batch: int = 0, length: int | None = None
+    rollouts: Sequence[Rollout], aggregation: Aggregation = "turn", *, length: int | None = None
 ) -> list[list[list[float]]]:
     """For each rollout and row the weight of each token, 0.0 where the policy wrote nothing.
 
@@ -57,7 +57,7 @@ def token_weights(
     counts = [_counts(rows) for rows in rollouts]
     orders = [sorted(c) for c in counts]
     tokens = [[c[t] for t in order] for c, order in zip(counts, orders, strict=True)]
-    weights = turn_weights(tokens, aggregation, batch=batch, length=length)
+    weights = turn_weights(tokens, aggregation, length=length)
     out = []
     for rows, order, of_turn in zip(rollouts, orders, weights, strict=True):
         by_turn: Mapping[int, float] = dict(zip(order, of_turn, strict=True))
@@ -74,7 +74,6 @@ def weighted(
     credits: Sequence[Credit],
     aggregation: Aggregation = "turn",
     *,
-    batch: int = 0,
     length: int | None = None,
 ) -> list[WeightedRow]:
     """Rows with their weighted advantages, rollout after rollout.
@@ -85,7 +84,7 @@ def weighted(
     advantages = [pair for c in credits for pair in zip(c.trajectory, c.turns, strict=True)]
     if len(advantages) != len(rollouts):
         raise ValueError(f"credit for {len(advantages)} rollouts, rows of {len(rollouts)}")
-    weights = token_weights(rollouts, aggregation, batch=batch, length=length)
+    weights = token_weights(rollouts, aggregation, length=length)
     out = []
     for rows, of_rollout, (trajectory, turns) in zip(rollouts, weights, advantages, strict=True):
         for row, of_row in zip(rows, of_rollout, strict=True):

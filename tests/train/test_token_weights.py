@@ -29,9 +29,8 @@ def test_by_trajectory() -> None:
 
 
 def test_by_token() -> None:
-    """1 / 9 each; as half of a batch of four, 1 / 18."""
+    """1 / 9 each."""
     assert turn_weights(TOKENS, "token") == [[1 / 9, 1 / 9], [1 / 9]]
-    assert turn_weights(TOKENS, "token", batch=4) == [[1 / 18, 1 / 18], [1 / 18]]
 
 
 def test_by_constant() -> None:
@@ -39,11 +38,6 @@ def test_by_constant() -> None:
     assert turn_weights(TOKENS, "constant", length=100) == [[1 / 200, 1 / 200], [1 / 200]]
     with pytest.raises(UsageError, match="needs a length"):
         turn_weights(TOKENS, "constant")
-
-
-def test_part_of_a_batch() -> None:
-    """Of a batch of 4 rollouts these two weigh half of what they do alone."""
-    assert turn_weights(TOKENS, batch=4) == [[1 / 16, 1 / 32], [1 / 12]]
 
 
 def test_a_turn_without_tokens_counts_nowhere() -> None:
