@@ -59,8 +59,8 @@ class TreeGrader:
         self._clock = clock
         self._boxes = Pool(runtime, max(1, workers))
         self._known = Known()
-        self._file = StatusFile(kept) if kept is not None else None
-        self._rows: dict[Key, Row] = self._file.read() if self._file is not None else {}
+        self._file = StatusFile(kept, self.runtime_id) if kept is not None else None
+        self._rows: dict[Key, Row] = self._file.rows if self._file is not None else {}
         self._new: dict[Key, Row] = {}
         #: checks that were run in batches so far
         self.checks = 0
@@ -158,7 +158,6 @@ class TreeGrader:
                 row = self._asked(env, state)
             self._rows[key] = self._new[key] = row
         return self._rows[key]
-
 
     def _asked(self, env: Env, state: State) -> Row:
         """What is known of a state; the rest is run now."""

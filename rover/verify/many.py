@@ -51,7 +51,7 @@ class Known:
     """
 
     memo: Memo = field(default_factory=Memo)
-    statuses: dict[str, float | None] = field(default_factory=dict)
+    statuses: dict[str, float] = field(default_factory=dict)
     alone: set[tuple[str, str]] = field(default_factory=set)
 
 
@@ -174,7 +174,8 @@ class _Series:
             if any(name in known.memo.known and known.memo.known[name] != one for name, one in said.items()):
                 known.alone.add((verifier, criterion))
                 continue
-            known.statuses |= {name: None if "error" in one else one["score"] for name, one in said.items()}
+            # a check that failed may have failed for what it did before: it is asked again by itself
+            known.statuses |= {name: one["score"] for name, one in said.items() if "error" not in one}
 
 
 def _laid(view: Graded, put: Put) -> dict[str, str]:

@@ -22,6 +22,7 @@ from rover.rollout.engine import Engine
 from rover.rollout.env import Env, env_from_files, tree_of
 from rover.rollout.progress import Graded, TreeGrader
 from rover.rollout.records import EndState, MemoryEvidence, RolloutRequest, rollout_id
+from rover.rollout.statuses import StatusFile
 from rover.rollout.together import Done, Together, in_time, keep
 from rover.sandbox.protocol import Runtime
 from rover.sandbox.rendezvous import ask
@@ -132,6 +133,14 @@ def test_statuses_outlive_their_grader_and_a_damaged_file_is_begun_anew(
     with TreeGrader(box_runtime, evidence, kept=file) as grader:
         assert grader.grade(items) == graded
         assert grader.checks == 0
+    other = StatusFile(file, "another runtime")
+    assert other.rows == {}
+    other.close()
+    data = bytearray(file.read_bytes())
+    data[-3000:] = b"x" * 3000  # its rows, not its head
+    file.write_bytes(data)
+    with TreeGrader(box_runtime, evidence, kept=file) as grader:
+        assert grader.grade(items) == graded
 
 
 def test_what_is_kept_the_engine_takes_for_its_own(box_runtime: Runtime, played: list[Done]) -> None:
@@ -272,6 +281,12 @@ def forgetful(ev):
     seen = sys.__dict__.setdefault("seen", [])
     seen.append(1)
     return (1.0, "first") if len(seen) == 1 else (0.5, "again")
+def tires(ev):
+    seen = sys.__dict__.setdefault("seen", [])
+    seen.append(1)
+    if len(seen) > 2:
+        raise MemoryError
+    return 1.0
 def raises(ev):
     return 1 / ev.files().count("report.csv")
 def writes(ev):
@@ -299,7 +314,7 @@ def spies(ev):
 """
 
 
-@pytest.mark.parametrize("check", ["forgetful", "raises", "writes", "strews", "dies", "spies"])
+@pytest.mark.parametrize("check", ["forgetful", "tires", "raises", "writes", "strews", "dies", "spies"])
 def test_a_check_that_misbehaves_gets_no_other_verdict_in_a_batch(box_runtime: Runtime, check: str) -> None:
     files = with_checks(CARELESS, (check,))
     env = env_from_files(files, RESOURCES)
@@ -313,6 +328,8 @@ def test_a_check_that_misbehaves_gets_no_other_verdict_in_a_batch(box_runtime: R
     assert [one.verdict for one in graded] == expected
     if check == "forgetful":  # in series it says something else than alone
         assert grader._known.alone
+        assert {row[0] for one in graded for row in one.statuses} == {1.0}
+    if check == "tires":  # after the second state of a series
         assert {row[0] for one in graded for row in one.statuses} == {1.0}
     if check == "spies" and box_runtime.kind != "local":
         assert {score.reason for one in graded for score in one.verdict.scores} == {"nothing"}
