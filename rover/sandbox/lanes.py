@@ -205,6 +205,8 @@ class LaneBox:
             if result.breach == "cancelled":
                 raise SandboxError("the box was closed meanwhile")
             if result.breach or result.error or not isinstance(result.value, list):
+                for start in starts:  # it may have ended in the midst of laying them down
+                    self._kept.pop(start, None)
                 return None
             for (lane, _), job, said in zip(work, jobs, result.value, strict=True):
                 lane.laid = True
@@ -319,8 +321,7 @@ class LaneBox:
         return box
 
     def _lent(self, lane: Lane) -> Sandbox:
-        while self._idle:
-            box = self._idle.pop()
+        while (box := self._spare()) is not None:
             try:
                 box.reset(lane.start.files, limits=lane.limits)
                 return box
@@ -329,7 +330,17 @@ class LaneBox:
                 self._own.discard(box)
         box = self._runtime.open(lane.start.files, limits=lane.limits)
         self._own.add(box)
+        if self._closed:  # meanwhile: nobody else would close it
+            box.close()
+            raise SandboxError("the box was closed meanwhile")
         return box
+
+    def _spare(self) -> Sandbox | None:
+        """A box that no lane has any more; other threads may take one at the same time."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
 
     def snapshot_of(self, number: int) -> Snapshot:
         """A lane's workspace after its last call, with what is new since it was last asked for."""
