@@ -149,6 +149,7 @@ class Work:
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
         begun.parent.mkdir(parents=True, exist_ok=True)
         begun.write_text(stage.identity, encoding="utf-8")
         return stage.command
