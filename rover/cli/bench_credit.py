@@ -40,9 +40,9 @@ def command(
     where every part counts, and sparse, where one wrong report makes the reward 0. The shared checkpoint is chosen on
     validation packages, runs are measured at their last step on held-out ones. Intervals draw seeds and workspaces.
     Every command of it stands below DIR/begun; what is finished is kept, and the same call goes on. In full it takes
-    hours.
+    hours. The schemes: `rover help credit`.
 
-    Example: rover bench credit --quick --work credit --out credit.json --picture curves
+    Example: rover bench credit --quick --work credit --out credit.json
     """
     need_extra()
     from rover_train.bench import credit

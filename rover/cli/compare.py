@@ -28,7 +28,8 @@ def command(
     was not measured under equal conditions is refused: revision, split, packages, attempts, seeds, temperature, turn
     budget, and for runs the rollouts of training.
 
-    A run's evaluations lie in RUN/evaluations. Where it has several, the one like the others' is taken.
+    A run's evaluations lie in RUN/evaluations: `rover eval` puts them there. Where it has several, the one like the
+    others' is taken. An SFT run has no rollouts of training, so it is compared to one of RL with --unequal.
 
     Example: rover compare grpo vtca
     """

@@ -13,7 +13,7 @@ from rover_store.errors import UsageError
 
 TOPICS = (
     "package", "store", "revisions", "care", "diff", "merge", "sql", "fcr", "evolve", "suites", "natural", "policies",
-    "data", "credit", "chores", "settings", "sandbox", "library", "releases", "glossary",
+    "training", "data", "credit", "chores", "settings", "sandbox", "library", "releases", "glossary",
 )  # fmt: skip
 
 

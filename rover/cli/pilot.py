@@ -23,7 +23,7 @@ def command(
     rev: str = typer.Option("HEAD", "--revision", "--rev", metavar="REV", help="Revision to read."),
     tags: list[str] = typer.Option([], "--tag", metavar="TAG", help="Only with this tag, as family:edit; repeatable."),
     split: Path = typer.Option(None, "--split", metavar="FILE", help="Only the train part of this split."),
-    out: Path = typer.Option(None, "--out", metavar="FILE", help="With --split: write it here, filtered."),
+    out: Path = typer.Option(None, "--out", metavar="FILE", help="With --split: write the filtered split here."),
     report: Path = typer.Option(None, "--report", metavar="FILE", help="Write the whole report here, as JSON."),
     workers: int = Workers,
     seed: int = Seed,
@@ -39,7 +39,7 @@ def command(
     verifier; the same end state gets the same scores at another time) and where the reward varies. With --split and
     --out, the split is written again with those tasks alone in its train part. What ran before is not run again.
 
-    Example: rover pilot --policy hf:runs/sft -k 8 --split split.json --out rl.json
+    Example: rover pilot --policy hf:sft -k 8 --split split.json --out rl.json
     """
     from rover.sandbox.registry import open_runtime
     from rover_store.errors import UsageError

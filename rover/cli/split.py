@@ -18,9 +18,9 @@ def command(
     pattern: str = typer.Argument("*", metavar="GLOB", help="Which packages, by a glob on names."),
     tags: list[str] = typer.Option([], "--tag", metavar="TAG", help="Only with this tag, as family:edit; repeatable."),
     shares: str = typer.Option("", "--shares", metavar="A,B,C", help="Shares of the three parts (0.8,0.1,0.1)."),
-    train: list[str] = typer.Option([], "--train", metavar="GLOB", help="Name the part by globs instead."),
-    validation: list[str] = typer.Option([], "--validation", metavar="GLOB", help="The same."),
-    held_out: list[str] = typer.Option([], "--held-out", metavar="GLOB", help="The same."),
+    train: list[str] = typer.Option([], "--train", metavar="GLOB", help="Instead of shares: what is trained on."),
+    validation: list[str] = typer.Option([], "--validation", metavar="GLOB", help="And what chooses checkpoints."),
+    held_out: list[str] = typer.Option([], "--held-out", metavar="GLOB", help="And what measures in the end."),
     seed: int = Seed,
     rev: str = Rev,
     out: Path = typer.Option(None, "--out", metavar="FILE", help="Write the split here, for train and eval."),
@@ -28,8 +28,9 @@ def command(
 ) -> None:
     """Split packages by workspace into train, validation and held-out.
 
-    All packages of one workspace go to one part, and so do workspaces that share a resource: nothing of a held-out
-    package was seen in training. The same revision, selection and seed give the same split.
+    Training learns from the first part, its checkpoint is chosen on the second, and the third measures it. All
+    packages of one workspace go to one part, and so do workspaces that share a resource: nothing of a held-out package
+    was seen in training. The same revision, selection and seed give the same split.
 
     Example: rover split '*' --tag level:2 --shares 0.7,0.1,0.2 --out split.json
     """

@@ -22,12 +22,18 @@ def command(
     out: Path = typer.Option(None, "--out", metavar="RUN", help="Folder of the run; a new one, unless --resume."),
     revision: str = typer.Option("", "--revision", metavar="REV", help="What to train on; pinned to its full id."),
     method: str = typer.Option(
-        "", "--method", metavar="NAME", help="sft, grpo, dr-grpo, gdpo, gigpo, vtca-grpo, vtca-even or opd."
+        "", "--method", metavar="NAME", help="sft (default), grpo, dr-grpo, gdpo, gigpo, vtca-grpo, vtca-even or opd."
     ),
-    model: str = typer.Option("", "--model", metavar="SPEC", help="A model's folder, FILE.gguf, smollm2, small:DIR."),
-    start: Path = typer.Option(None, "--from", metavar="RUN", help="Instead: the best model of this run."),
-    file: Path = typer.Option(None, "--config", metavar="FILE", help="Settings in TOML, or recipe:sft, recipe:rl."),
-    sets: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="One setting: optim.lr=1e-4; repeatable."),
+    model: str = typer.Option(
+        "", "--model", metavar="SPEC", help="Model to start from: its folder, FILE.gguf, smollm2 or small:DIR."
+    ),
+    start: Path = typer.Option(None, "--from", metavar="RUN", help="Start from the best model of this run instead."),
+    file: Path = typer.Option(
+        None, "--config", metavar="FILE", help="Settings in TOML; recipe:sft and recipe:rl come with rover."
+    ),
+    sets: list[str] = typer.Option(
+        [], "--set", metavar="KEY=VALUE", help="Change one setting, as optim.lr=1e-4; repeatable."
+    ),
     seed: int = typer.Option(None, "--seed", min=0, help="Seed of all random choices (0)."),
     resume: bool = typer.Option(False, "--resume", help="Go on with RUN from its newest checkpoint."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Check all, say what would be trained, write nothing."),
@@ -44,9 +50,11 @@ def command(
 
     RUN gets the config, a log, the split, a model card, and checkpoints: folders that transformers and vLLM load.
     Equal configs give equal weights on a CPU. Press Ctrl-C to stop after the step under way: it is saved, and
-    --resume goes on from there, to the same bits. All settings: `rover help settings`.
+    --resume goes on from there, to the same bits.
 
-    Example: rover train --revision main --method sft --model small:tiny --out sft
+    `rover help training` takes you through the whole line; `rover help settings` lists all settings.
+
+    Example: rover train --revision main --method sft --model base --out sft
     """
     from rover_train.train.asked import Asked, config_of, pinned, resumed
 
@@ -135,4 +143,4 @@ def _report(out: Path, config: Config, state: State, as_json: bool) -> None:
         ("steps", state.step), ("validation at the end", scores), ("best at step", shown["best"]), ("model", best),
     ]  # fmt: skip
     print(table(rows, ("what", "value"), whole=(1,)))
-    note(f"next: rover eval --model {out} --revision {config.revision[:12]} --split {out / 'split.json'}")
+    note(f"next: rover eval --model {out}")

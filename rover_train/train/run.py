@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 CONFIG = "config.toml"
 #: what a disk says that is at its end; all else that it says of a new folder is of the path that was named
 _END_OF_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-_OURS = {
+OURS = {
     CONFIG, "run.json", "split.json", "log.jsonl", "checkpoints", "README.md", report.NAME, ".lock", "tensorboard",
     "trackio",
 }  # fmt: skip
@@ -257,7 +257,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
 
 
 def _is_ours(name: str) -> bool:
-    return name in _OURS or (name.startswith(".") and name.endswith(".tmp"))
+    return name in OURS or (name.startswith(".") and name.endswith(".tmp"))
 
 
 def _json(disk: Disk, path: Path, value: Mapping[str, Any]) -> None:
