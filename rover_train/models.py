@@ -13,7 +13,7 @@ import importlib.util
 import io
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import torch
 
 Dtype = Literal["float32", "bfloat16"]
+#: nothing is fetched, no code of a model's folder is run, and nobody is asked whether it may be
+_HERE: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 _KINDS = "a folder that transformers loads, a run, FILE.gguf, smollm2, or small:FOLDER"
 
 
@@ -134,7 +136,7 @@ def _tokenizer(spec: str, folder: Path, gguf: str) -> Any:
 
     extra = {"gguf_file": gguf} if gguf else {}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, **extra)
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), **_HERE, **extra)
     except Exception as error:  # the library raises whatever its parsers do
         raise _refused(spec, "tokenizer", error) from None
     if not getattr(tokenizer, "chat_template", None):
@@ -154,15 +156,19 @@ def _model(spec: str, folder: Path, gguf: str, dtype: Dtype) -> Any:
         if not gguf and not _has_weights(folder):
             if not spec.startswith("small:"):
                 raise FileNotFoundError("no weights in the folder")
-            return AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(str(folder)), dtype=wanted)
+            config = AutoConfig.from_pretrained(str(folder), **_HERE)
+            return AutoModelForCausalLM.from_config(config, dtype=wanted)
         extra: dict[str, Any] = {}
         if gguf:
             from transformers import GgufConfig
 
             extra = {"gguf_file": gguf, "quantization_config": GgufConfig(dequantize=True)}
-        model = AutoModelForCausalLM.from_pretrained(str(folder), dtype=wanted, local_files_only=True, **extra)
+        # what does not fit is told instead of raised, so that it can be named
+        extra |= {"dtype": wanted, "output_loading_info": True, "ignore_mismatched_sizes": True}
+        model, told = AutoModelForCausalLM.from_pretrained(str(folder), **_HERE, **extra)
     except Exception as error:  # a damaged file shows in whatever way its reader breaks
         raise _refused(spec, "model", error) from None
+    _check_weights(spec, model, told)
     if gguf:
         _as_if_never_quantized(model)
     return model
@@ -179,6 +185,20 @@ def _as_if_never_quantized(model: Any) -> None:
     for left in ("hf_quantizer", "quantization_method", "is_quantized"):
         if left in model.__dict__:
             delattr(model, left)
+
+
+def _check_weights(spec: str, model: Any, told: Mapping[str, Any]) -> None:
+    """The library draws what a file lacks or has in another shape, and such a model would be trained in good faith."""
+    missing, shapes = sorted(told.get("missing_keys") or ()), sorted(told.get("mismatched_keys") or ())
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise UsageError(f"model {spec!r}: its weights lack {missing[0]}{more}", hint="is config.json of another model?")
+    if shapes:
+        name, held, wanted = shapes[0]
+        raise UsageError(f"model {spec!r}: {name} is of shape {tuple(held)}, config.json wants {tuple(wanted)}")
+    for name, weight in model.named_parameters():
+        if not weight.isfinite().all():
+            raise UsageError(f"model {spec!r}: {name} holds numbers that are not finite")
 
 
 def _check_vocabulary(spec: str, model: Any, tokenizer: Any) -> None:

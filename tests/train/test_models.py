@@ -151,6 +151,35 @@ def test_what_is_no_model_is_told_in_a_line(tmp_path: Path) -> None:
         assert spec in str(caught.value)
 
 
+def test_weights_that_do_not_fit_are_refused_not_drawn(tmp_path: Path) -> None:
+    """The library fills in what is missing, draws what has another shape, and asks whether to run a folder's code."""
+    from safetensors.torch import load_file, save_file
+
+    def damaged(name: str, change: Any) -> str:
+        path = folder(tmp_path / name)
+        weights = load_file(path / "model.safetensors")
+        change(weights)
+        save_file(weights, path / "model.safetensors", metadata={"format": "pt"})
+        return str(path)
+
+    key = "model.layers.1.self_attn.q_proj.weight"
+    coded = folder(tmp_path / "coded")
+    config = json.loads((coded / "config.json").read_text())
+    config |= {"model_type": "own", "auto_map": {"AutoConfig": "own.C", "AutoModelForCausalLM": "own.M"}}
+    (coded / "config.json").write_text(json.dumps(config))
+    (coded / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    for spec, problem in {
+        damaged("lacking", lambda w: w.pop(key)): f"its weights lack {key}",
+        damaged("narrow", lambda w: w.update({key: w[key][:-1].clone()})): f"{key} is of shape",
+        damaged("nan", lambda w: w[key].view(-1)[3].fill_(float("nan"))): f"{key} holds numbers that are not finite",
+        str(coded): "cannot be loaded",
+    }.items():
+        with pytest.raises(UsageError, match=problem) as caught:
+            load(spec)
+        assert "\n" not in str(caught.value)
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_template_that_rewrites_history_is_refused_at_once(tmp_path: Path) -> None:
     loaded = load(str(folder(tmp_path / "r", "r1")))
     with pytest.raises(UsageError, match="rewrites earlier text"):
