@@ -16,6 +16,8 @@ BLUE, ORANGE, GREEN, RED, VIOLET = "#2b6cb0", "#c05621", "#2f855a", "#c53030", "
 COLOURS = (BLUE, ORANGE, GREEN, VIOLET, RED)
 #: a line of more points is drawn faint, with its running mean over it
 _NOISY = 30
+#: what is drawn as if it were no larger, and as if it were zero
+_LARGEST, _LEAST = 1e100, 1e-100
 #: points that a line keeps
 _MOST = 600
 
@@ -88,7 +90,11 @@ def _inner(values: list[float]) -> list[float]:
 
 
 def scale(low: float, high: float) -> tuple[float, float, list[float]]:
-    """Round bounds that hold both values, and the ticks between them."""
+    """Round bounds that hold both values, and the ticks between them. Values that differ by rounding are one."""
+    low, high = (min(max(value, -_LARGEST), _LARGEST) for value in (low, high))
+    if high - low <= max(1e-9 * max(abs(low), abs(high)), _LEAST):
+        low = 0.0 if abs(low) < _LEAST else low
+        high = low
     if high <= low:
         low, high = (low - 0.5, high + 0.5) if low == 0 else (low - abs(low) / 2, low + abs(low) / 2)
     raw = (high - low) / 3

@@ -59,6 +59,10 @@ def panels(train: Sequence[Row], evaluated: Sequence[Row]) -> list[Panel]:
     return [panel for panel in made if any(line.points for line in panel.lines)]
 
 
+#: numbers beyond it are as good as infinite
+_LARGEST = 1e300
+
+
 def _panel(wanted: Wanted, train: Sequence[Row], evaluated: Sequence[Row]) -> Panel:
     lines = []
     for number, (key, name) in enumerate(wanted.keys):
@@ -78,7 +82,7 @@ def number(row: Row, key: str) -> float | None:
     value: Any = row
     for part in key.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) == float("inf"):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _LARGEST:
         return None
     return float(value)
 

@@ -134,7 +134,8 @@ def _log(file: Path, missing: list[str]) -> Iterator[dict[str, Any]]:
         except (ValueError, RecursionError):
             broken += line.endswith("\n")
             continue
-        if isinstance(row, dict) and isinstance(row.get("step"), int) and isinstance(row.get("kind"), str):
+        step = row.get("step") if isinstance(row, dict) else None
+        if isinstance(step, int) and 0 <= step < 1 << 53 and isinstance(row.get("kind"), str):
             yield row
         else:
             broken += 1

@@ -141,6 +141,10 @@ def test_odd_values_in_a_log_do_no_harm(run: Path, tmp_path: Path) -> None:
         {"kind": "train", "step": 1, "loss": None, "success": "high", "outcomes": {HOSTILE: 3, "passed": HOSTILE}},
         {"kind": "train", "step": 2, "loss": 1e300, "time": [1], "outcomes": 7},
         {"kind": "eval", "step": 2, "success": True, "loss": -1e-300},
+        {"kind": "eval", "step": 3, "score": 0.225},
+        {"kind": "eval", "step": 4, "score": 0.22500000000000003, "loss": 10**400},
+        {"kind": "train", "step": 10**400, "loss": 1.0},
+        {"kind": "train", "step": 4, "loss": 1e308, "outcomes": {"passed": 0}},
         {"kind": "warning", "step": 2, "text": {"a": HOSTILE}},
     ]
     (folder / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -193,7 +197,7 @@ def test_everything_is_escaped_but_what_was_made_here() -> None:
 @pytest.mark.parametrize(
     ("low", "high", "ticks"),
     [(0, 1, [0, 0.5, 1]), (0.1, 0.9, [0, 0.5, 1]), (0, 10, [0, 5, 10]), (0, 0, [-0.5, 0, 0.5]), (-3, 8, [-5, 0, 5, 10]),
-     (0, 3e-4, [0, 1e-4, 2e-4, 3e-4])],
+     (0, 3e-4, [0, 1e-4, 2e-4, 3e-4]), (0.225, 0.22500000000000003, [0.1, 0.2, 0.3, 0.4]), (0, 5e-324, [-0.5, 0, 0.5])],
 )  # fmt: skip
 def test_scales_are_round(low: float, high: float, ticks: list[float]) -> None:
     assert scale(low, high)[2] == pytest.approx(ticks)
