@@ -7,7 +7,23 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rover.cli.output import Json, Rev, Sandbox, Seed, Workers, counted, note, print_json, progress, say, table
+from rover.cli.output import (
+    Json,
+    Packages,
+    Rev,
+    Sandbox,
+    Seed,
+    Served,
+    Server,
+    Temperature,
+    Workers,
+    counted,
+    note,
+    print_json,
+    progress,
+    say,
+    table,
+)
 from rover.cli.run import policy_options
 from rover.cli.stores import command_line, open_store
 
@@ -24,10 +40,10 @@ def command(
     workers: int = Workers,
     seed: int = Seed,
     rev: str = Rev,
-    limit: int = typer.Option(0, "--limit", min=0, help="At most so many packages; 0 for all."),
-    server: str = typer.Option("", "--server", metavar="URL", help="Model server; else OPENAI_BASE_URL."),
-    model: str = typer.Option("", "--model", metavar="NAME", help="Model of an openai policy."),
-    temperature: float = typer.Option(-1.0, "--temperature", help="Of a model; the server's own where negative."),
+    limit: int = Packages,
+    server: str = Server,
+    model: str = Served,
+    temperature: float = Temperature,
     sandbox: str = Sandbox,
     as_json: bool = Json,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rover.cli.output import Json, counted, note, print_json, progress, table
+from rover.cli.output import Json, Tags, counted, note, print_json, progress, table
 from rover.cli.stores import open_store
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def command(
     pattern: str = typer.Argument("*", metavar="GLOB", help="Which packages, by a glob on names."),
     out: Path = typer.Option(..., "--out", metavar="DIR", help="Folder to write; new or empty."),
     rev: str = typer.Option("HEAD", "--revision", "--rev", metavar="REV", help="Revision to read."),
-    tags: list[str] = typer.Option([], "--tag", metavar="TAG", help="Only with this tag, as family:edit; repeatable."),
+    tags: list[str] = Tags,
     split: Path = typer.Option(None, "--split", metavar="FILE", help="Only packages of one part of this split."),
     part: str = typer.Option("train", "--part", help="Part of the split: train, validation or held-out."),
     from_evidence: bool = typer.Option(False, "--from-evidence", help="Take all recorded rollouts that passed."),

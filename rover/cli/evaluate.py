@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rover.cli.output import Json, Sandbox, Workers, counted, note, print_json, progress, say, table
+from rover.cli.output import Json, Packages, Sandbox, Server, Workers, counted, note, print_json, progress, say, table
 from rover.cli.run import policy_options
 from rover.cli.stores import open_store
 from rover.cli.training import need_extra, writable
@@ -26,8 +26,8 @@ def command(
     attempts: int = typer.Option(1, "-k", "--attempts", min=1, max=10_000, help="Rollouts of each package."),
     temperature: float = typer.Option(0.0, "--temperature", min=0.0, max=100.0, help="0 is greedy."),
     seed: int = typer.Option(1, "--seed", min=0, help="Seed of the rollouts, the same for every policy."),
-    limit: int = typer.Option(0, "--limit", min=0, help="At most so many packages; 0 for all."),
-    server: str = typer.Option("", "--server", metavar="URL", help="Model server; else OPENAI_BASE_URL."),
+    limit: int = Packages,
+    server: str = Server,
     sets: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="One setting, as render.window=2048."),
     out: Path = typer.Option(None, "--out", metavar="FILE", help="Write the evaluation here, as JSON."),
     workers: int = Workers,

@@ -23,6 +23,14 @@ Rev = typer.Option("HEAD", "--rev", metavar="REV", help="Revision to read.")
 Seed = typer.Option(0, "--seed", help="Seed of all random choices.")
 Workers = typer.Option(2, "-n", "--workers", min=1, max=64, help="Rollouts at the same time.")
 Sandbox = typer.Option("", "--sandbox", metavar="KIND", help="Kind of sandbox; bubblewrap by default.")
+Packages = typer.Option(0, "--limit", min=0, help="At most so many packages; 0 for all.")
+Tags = typer.Option([], "--tag", metavar="TAG", help="Only with this tag, as family:edit; repeatable.")
+#: of policies that are models
+Server = typer.Option("", "--server", metavar="URL", help="Model server; else OPENAI_BASE_URL.")
+Served = typer.Option("", "--model", metavar="NAME", help="Model of an openai policy.")
+Temperature = typer.Option(
+    -1.0, "--temperature", metavar="T", show_default=False, help="Of a model; else the server's own, of hf 1."
+)
 
 
 def width() -> int:

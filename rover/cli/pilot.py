@@ -7,7 +7,21 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rover.cli.output import Json, Sandbox, Seed, Workers, counted, note, print_json, progress, table
+from rover.cli.output import (
+    Json,
+    Sandbox,
+    Seed,
+    Served,
+    Server,
+    Tags,
+    Temperature,
+    Workers,
+    counted,
+    note,
+    print_json,
+    progress,
+    table,
+)
 from rover.cli.run import policy_options
 from rover.cli.stores import open_store
 from rover.cli.training import writable
@@ -21,15 +35,15 @@ def command(
     policy: str = typer.Option("solver", "--policy", help="Who tries them, as hf:RUN; see `rover help policies`."),
     attempts: int = typer.Option(4, "-k", "--attempts", min=2, max=10_000, help="Rollouts of each package."),
     rev: str = typer.Option("HEAD", "--revision", "--rev", metavar="REV", help="Revision to read."),
-    tags: list[str] = typer.Option([], "--tag", metavar="TAG", help="Only with this tag, as family:edit; repeatable."),
+    tags: list[str] = Tags,
     split: Path = typer.Option(None, "--split", metavar="FILE", help="Only the train part of this split."),
     out: Path = typer.Option(None, "--out", metavar="FILE", help="With --split: write the filtered split here."),
     report: Path = typer.Option(None, "--report", metavar="FILE", help="Write the whole report here, as JSON."),
     workers: int = Workers,
     seed: int = Seed,
-    server: str = typer.Option("", "--server", metavar="URL", help="Model server; else OPENAI_BASE_URL."),
-    model: str = typer.Option("", "--model", metavar="NAME", help="Model of an openai policy."),
-    temperature: float = typer.Option(-1.0, "--temperature", help="Of a model; the server's own where negative."),
+    server: str = Server,
+    model: str = Served,
+    temperature: float = Temperature,
     sandbox: str = Sandbox,
     as_json: bool = Json,
 ) -> None:

@@ -11,7 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rover.cli.output import Json, Rev, Sandbox, Seed, Workers, counted, note, print_jsonl, progress, table
+from rover.cli.output import (
+    Json,
+    Packages,
+    Rev,
+    Sandbox,
+    Seed,
+    Served,
+    Server,
+    Temperature,
+    Workers,
+    counted,
+    note,
+    print_jsonl,
+    progress,
+    table,
+)
 from rover.cli.stores import open_store
 
 if TYPE_CHECKING:
@@ -25,10 +40,10 @@ def command(
     workers: int = Workers,
     seed: int = Seed,
     rev: str = Rev,
-    limit: int = typer.Option(0, "--limit", min=0, help="At most so many packages; 0 for all."),
-    server: str = typer.Option("", "--server", metavar="URL", help="Model server; else OPENAI_BASE_URL."),
-    model: str = typer.Option("", "--model", metavar="NAME", help="Model of an openai policy."),
-    temperature: float = typer.Option(-1.0, "--temperature", help="Of a model; the server's own where negative."),
+    limit: int = Packages,
+    server: str = Server,
+    model: str = Served,
+    temperature: float = Temperature,
     record: Path = typer.Option(None, "--record", metavar="FILE", help="Add every request to a model to this file."),
     sandbox: str = Sandbox,
     as_json: bool = Json,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rover.cli.output import Json, Rev, Seed, counted, note, print_json, table
+from rover.cli.output import Json, Rev, Seed, Tags, counted, note, print_json, table
 from rover.cli.stores import open_store
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def command(
     pattern: str = typer.Argument("*", metavar="GLOB", help="Which packages, by a glob on names."),
-    tags: list[str] = typer.Option([], "--tag", metavar="TAG", help="Only with this tag, as family:edit; repeatable."),
+    tags: list[str] = Tags,
     shares: str = typer.Option("", "--shares", metavar="A,B,C", help="Shares of the three parts (0.8,0.1,0.1)."),
     train: list[str] = typer.Option([], "--train", metavar="GLOB", help="Instead of shares: what is trained on."),
     validation: list[str] = typer.Option([], "--validation", metavar="GLOB", help="And what chooses checkpoints."),

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from rover_store.errors import UsageError
-
-SetName = Literal["dense", "sparse"]
 
 
 @dataclass(frozen=True, slots=True)

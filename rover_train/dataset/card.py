@@ -46,6 +46,9 @@ def text(info: CardInfo, *, rows: int) -> str:
 def _versions(versions: Mapping[str, Mapping[str, str]]) -> list[str]:
     names = sorted(versions)
     parts = ("context", "task", "harness", "verifier")
-    out = [f"| {n} | {' | '.join(f'`{versions[n].get(c, chr(45))[:12]}`' for c in parts)} |" for n in names[:_LISTED]]
+    out = []
+    for name in names[:_LISTED]:
+        cells = (f"`{versions[name].get(part, 'none')[:12]}`" for part in parts)
+        out.append(f"| {name} | {' | '.join(cells)} |")
     more = len(names) - _LISTED
     return [*out, f"\nand {more} more, each row names its own."] if more > 0 else out

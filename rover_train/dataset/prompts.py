@@ -31,11 +31,6 @@ def prompts(store: Store, commit: str, names: Collection[str] | None = None) -> 
     return [found[name] for name in wanted]
 
 
-def view_of(store: Store, entry: PackageEntry) -> PolicyView:
-    """All that a policy may know of a package before it acts."""
-    return next(views(store, [entry]))
-
-
 def views(store: Store, entries: Iterable[PackageEntry]) -> Iterator[PolicyView]:
     """What a policy is told of each package, in the given order. PackageError where a file of it is no good."""
     waiting = iter(entries)

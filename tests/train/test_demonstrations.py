@@ -15,7 +15,7 @@ from rover_store.store import Store
 from rover_store.trees import EMPTY_TREE
 from rover_train.dataset.demonstrations import Rate, demonstrations, require
 from rover_train.dataset.evidence import by_evidence
-from rover_train.dataset.prompts import prompts, view_of
+from rover_train.dataset.prompts import prompts, views
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_prompts_and_views(store: Store) -> None:
     assert [e.name for e in prompts(store, "HEAD", {"two", "one"})] == ["one", "two"]
     with pytest.raises(NotFound, match="package not found: four"):
         prompts(store, "HEAD", ["four"])
-    view = view_of(store, store.package("one"))
+    (view,) = views(store, [store.package("one")])
     assert (view.instruction, [t.name for t in view.tools], view.targets) == ("Do one.", ["read_file"], ())
 
 
