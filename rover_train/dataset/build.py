@@ -20,7 +20,7 @@ from rover_train.dataset.curate import REASONS, CurationSettings, Curator
 from rover_train.dataset.demonstrations import Demo, Found, by_package, nothing
 from rover_train.dataset.evidence import by_evidence
 from rover_train.dataset.prompts import prompts, views
-from rover_train.render.drift import DoesNotFit
+from rover_train.render.drift import DoesNotFit, TemplateDrift
 from rover_train.rows import Row
 
 if TYPE_CHECKING:
@@ -186,6 +186,9 @@ def rendered(renderer: Renders, chosen: Chosen, report: DatasetReport) -> tuple[
     except DoesNotFit:
         report.too_long += 1
         return ()
+    except TemplateDrift as error:
+        error.message = f"demonstration of {chosen.demo.package}: {error.message}"
+        raise
     return tuple(replace(row, package=chosen.demo.package, rollout=chosen.demo.rollout) for row in made)
 
 

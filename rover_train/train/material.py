@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rover_train.dataset.curate import CurationSettings, Curator
 from rover_train.dataset.demonstrations import by_package
 from rover_train.dataset.prompts import prompts, views
-from rover_train.render import DoesNotFit
+from rover_train.render import DoesNotFit, TemplateDrift
 from rover_train.rows import Row
 
 if TYPE_CHECKING:
@@ -53,6 +53,9 @@ def material(
             except DoesNotFit:
                 counts["longer_than_the_window"] += 1
                 continue
+            except TemplateDrift as error:
+                error.message = f"demonstration of {found.entry.name}: {error.message}"
+                raise
             counts["demonstrations"] += 1
             rows += made
             evidence.append(demo.rollout)

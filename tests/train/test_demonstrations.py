@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import cast
 
 import pytest
 from learnable import Place, demonstration, tagged, with_demonstrations
 from store_samples import edit, new_store
 
 from rover.ops.demonstrations import counted, path_of
+from rover.policy.protocol import PolicyView
 from rover_store.errors import NotFound, PackageError, UsageError
 from rover_store.records import Pilot, PilotCount, Trajectory
 from rover_store.store import Store
 from rover_store.trees import EMPTY_TREE
+from rover_train.dataset import build
+from rover_train.dataset.curate import CurationSettings
 from rover_train.dataset.demonstrations import Rate, demonstrations, require
 from rover_train.dataset.evidence import by_evidence
 from rover_train.dataset.prompts import prompts, views
+from rover_train.render import Renderer, TemplateDrift
+from rover_train.rows import Row
+from rover_train.train.material import material
 
 
 @pytest.fixture
@@ -133,3 +141,23 @@ def test_the_evidence_gives_what_passed_at_the_present_versions(store: Store) ->
     assert found["three"].rate == Rate()
     nobody = {f.entry.name: f for f in by_evidence(store, prompts(store, "HEAD"), "openai:*")}
     assert nobody["one"].demos == ()
+
+
+class Drifting:
+    """A renderer whose template rewrites what was said."""
+
+    def demonstration(self, view: PolicyView, trajectory: Trajectory) -> tuple[Row, ...]:
+        raise TemplateDrift(1, "said so", "said no")
+
+
+def test_a_template_that_rewrites_a_demonstration_names_its_package(store: Store, tmp_path: Path) -> None:
+    commit = with_demonstrations(store, {"one": [demonstration(store.package("one"), 1)]})
+    line = "^demonstration of one: the chat template rewrites earlier text after turn 1"
+    with pytest.raises(TemplateDrift) as found:
+        material(store, commit, ["one"], CurationSettings(), cast(Renderer, Drifting()))
+    assert re.match(line, found.value.message)
+    pytest.importorskip("datasets")
+    with pytest.raises(TemplateDrift) as found:
+        build.write(build.Selection(store, commit), tmp_path / "out", renderer=Drifting())
+    assert re.match(line, found.value.message)
+    assert not (tmp_path / "out").exists()
