@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from rover.policy.protocol import Action, PolicyFailure
+from rover_store.errors import ProviderError
 from rover_store.records import Call, Usage
 from rover_train.render import Renderer
 from rover_train.sample.draw import draw
@@ -178,6 +179,8 @@ class Sampler:
 
     def _sample(self, lanes: list[_Lane], logits: torch.Tensor) -> None:
         tokens, logprobs = draw(logits, [lane.uniform for lane in lanes], self.sampling)
+        if any(math.isnan(logprob) for logprob in logprobs):  # an error of the model, never an agent that fails
+            raise ProviderError("the model's output is no number: its weights are damaged, or were trained to pieces")
         self.sampled += len(lanes)
         for lane, token, logprob in zip(lanes, tokens, logprobs, strict=True):
             lane.session.dialogue.sample(token, logprob)

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 import small_lanes as lanes  # noqa: E402
 
 from rover.policy.protocol import PolicyFailure, PolicyView  # noqa: E402
+from rover_store.errors import ProviderError  # noqa: E402
 from rover_train.sample.cache import RaggedCache  # noqa: E402
 from rover_train.sample.forward import PIECE, TransformersForward, portions, read  # noqa: E402
 from rover_train.sample.lean import LeanForward, supports  # noqa: E402
@@ -55,6 +56,17 @@ def test_the_forward_pass_fits_the_model_as_it_is_when_lanes_are_released():
     sessions = lanes.play(sampler, ASKS[:2], turns=2)
     assert isinstance(sampler.forward, TransformersForward)
     assert lanes.worst_difference(model, sessions) < 1e-5
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_model_whose_output_is_no_number_is_an_error_of_the_infrastructure(temperature):
+    """Its rollouts must not become failures of an agent, with a reward."""
+    model = lanes.model()
+    with torch.no_grad():
+        model.lm_head.weight.fill_(float("nan"))
+    sampler = Sampler(model, lanes.renderer(), temperature=temperature, **SAMPLING)
+    with pytest.raises(ProviderError, match="output is no number"):
+        lanes.play(sampler, ASKS, turns=1)
 
 
 def test_the_temperature_is_part_of_the_log_probabilities(llama):
