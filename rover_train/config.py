@@ -52,7 +52,7 @@ class Config(Section):
     or one that is installed."""
     seed: int = Field(0, ge=0, lt=2**32)
     """Seed of everything that is drawn: order of data, dropout, sampling."""
-    threads: int = Field(1, ge=1)
+    threads: int = Field(1, ge=1, le=1024)
     """Threads of torch on a CPU. One thread computes the same bits on every run."""
     model: ModelSettings = ModelSettings()
     """Which model."""

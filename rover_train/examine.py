@@ -171,6 +171,7 @@ def _config(question: Question, run: Path | None) -> Config:
         base: dict[str, Any] = {"rl": {"max_turn_tokens": TURN_TOKENS}}
     else:
         base = configs.read_toml(run / "config.toml")
+        configs.check(base, str(run / "config.toml"))
     return configs.made(base, question.sets, {})
 
 

@@ -192,7 +192,8 @@ def _check_weights(spec: str, model: Any, told: Mapping[str, Any]) -> None:
     missing, shapes = sorted(told.get("missing_keys") or ()), sorted(told.get("mismatched_keys") or ())
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise UsageError(f"model {spec!r}: its weights lack {missing[0]}{more}", hint="is config.json of another model?")
+        hint = "is config.json of another model?"
+        raise UsageError(f"model {spec!r}: its weights lack {missing[0]}{more}", hint=hint)
     if shapes:
         name, held, wanted = shapes[0]
         raise UsageError(f"model {spec!r}: {name} is of shape {tuple(held)}, config.json wants {tuple(wanted)}")

@@ -158,10 +158,10 @@ def _errors(run: RunFiles, train: Sequence[Mapping[str, Any]]) -> Iterator[Html]
     if not outcomes and not warnings:
         return
     yield tag("h2", "Outcomes and errors")
-    whole = sum(outcomes.values())
+    whole = max(1, sum(outcomes.values()))
     order = [*(o for o in OUTCOMES if o in outcomes), *sorted(set(outcomes) - set(OUTCOMES))]
     rows = [
-        (tag("span", o, class_="bad" if o in ERRORS else None), outcomes[o], f"{100 * outcomes[o] / max(1, whole):.1f} %")
+        (tag("span", o, class_="bad" if o in ERRORS else None), outcomes[o], f"{100 * outcomes[o] / whole:.1f} %")
         for o in order
     ]
     if rows:

@@ -12,25 +12,25 @@ from rover_train.section import Section
 class RlSettings(Section):
     """One step: `tasks` packages, `group` rollouts of each, then `epochs` x `minibatches` updates."""
 
-    steps: int = Field(40, ge=1)
+    steps: int = Field(40, ge=1, le=10**9)
     """Steps of sampling and updating."""
-    tasks: int = Field(8, ge=1)
+    tasks: int = Field(8, ge=1, le=10**6)
     """Packages in a step; they come in turn, in an order drawn from the seed."""
-    group: int = Field(8, ge=1)
+    group: int = Field(8, ge=1, le=10**6)
     """Rollouts of each package in a step: the group that is compared. Credit needs at least 2."""
-    epochs: int = Field(1, ge=1)
+    epochs: int = Field(1, ge=1, le=10**6)
     """How often a step's rollouts are gone through."""
-    minibatches: int = Field(2, ge=1)
+    minibatches: int = Field(2, ge=1, le=10**6)
     """Updates an epoch; a rollout is never cut over two of them."""
-    pass_tokens: int = Field(2048, ge=1)
+    pass_tokens: int = Field(2048, ge=1, le=10**9)
     """Most tokens of one forward pass, padding included; the gradients of a minibatch's passes add up."""
     temperature: float = Field(1.0, gt=0)
     """Of sampling in training."""
     top_p: float = Field(1.0, gt=0, le=1)
     """Nucleus of sampling in training."""
-    max_turn_tokens: int = Field(128, ge=1)
+    max_turn_tokens: int = Field(128, ge=1, le=10**9)
     """A turn is cut after so many tokens."""
-    width: int = Field(64, ge=1)
+    width: int = Field(64, ge=1, le=1024)
     """Rollouts that are played side by side."""
     retries: int = Field(2, ge=0)
     """Rounds of new attempts for rollouts that ended in infra_error or verifier_error."""

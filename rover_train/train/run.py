@@ -228,6 +228,8 @@ def config_of(folder: Path) -> Config:
         text = (folder / CONFIG).read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError) as error:
         raise CheckpointError(folder, "no run is there", hint="without --resume a new one begins") from error
+    except UnicodeDecodeError as error:
+        raise CheckpointError(folder, f"{CONFIG} is not UTF-8") from error
     return configs.loads(text, str(folder / CONFIG))
 
 

@@ -23,7 +23,7 @@ Method = Annotated[str, AfterValidator(_known)]
 class LoraSettings(Section):
     """Low-rank adapters of peft."""
 
-    rank: int = Field(32, ge=1)
+    rank: int = Field(32, ge=1, le=10**6)
     """Rank of the adapters."""
     scaling: float = Field(64.0, gt=0)
     """peft's `lora_alpha`: the adapter's output is multiplied by scaling / rank."""
@@ -102,11 +102,11 @@ class SftSettings(Section):
 
     epochs: float = Field(1.0, gt=0)
     """Passes over the demonstrations, where `steps` is 0."""
-    steps: int = Field(0, ge=0)
+    steps: int = Field(0, ge=0, le=10**9)
     """Updates in all; 0: as many as `epochs` gives."""
-    batch_size: int = Field(8, ge=1)
+    batch_size: int = Field(8, ge=1, le=10**6)
     """Rows in one update. Rows are padded at the right, not packed."""
-    pass_tokens: int = Field(8192, ge=1)
+    pass_tokens: int = Field(8192, ge=1, le=10**9)
     """Most tokens of one forward pass, padding included; the gradients of a batch's passes add up (accumulation)."""
 
 
@@ -122,7 +122,7 @@ class EvalSettings(Section):
     """Stop early behind so many evaluations without a better one; 0: never."""
     packages: int = Field(0, ge=0)
     """Roll out on at most so many validation packages; 0 for all."""
-    attempts: int = Field(1, ge=1)
+    attempts: int = Field(1, ge=1, le=10**6)
     """Rollouts of each package."""
     temperature: float = Field(0.0, ge=0)
     """Sampling temperature of these rollouts; 0 is greedy."""

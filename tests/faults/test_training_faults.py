@@ -173,6 +173,10 @@ def test_a_config_that_was_changed_by_hand_is_refused(copy: Path) -> None:
     before = everything(copy)
     with pytest.raises(CheckpointError, match=r"config\.toml is not as the run began with it"):
         runs.resume(copy)
+    (copy / "config.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(CheckpointError, match=r"config\.toml is not UTF-8"):
+        runs.resume(copy)
+    (copy / "config.toml").write_text(text.replace("steps = 5", "steps = 9"))
     (copy / "run.json").write_text("{}")
     with pytest.raises(CheckpointError, match=r"run\.json is missing or not as it was written"):
         runs.resume(copy)
