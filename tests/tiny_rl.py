@@ -238,7 +238,8 @@ def train(
     try:
         with run:
             run.open_log(told)
-            return loop.train(run, made, boxes, models.load(str(model), lora=settings.model.lora), parts)
+            loaded = models.load(str(model), dtype=settings.model.dtype, lora=settings.model.lora)
+            return loop.train(run, made, boxes, loaded, parts)
     finally:
         boxes.close()
 

@@ -1,8 +1,8 @@
 """What stands between weighted rows and the update: old log-probabilities, importance weights, the reference.
 
-Where another engine sampled (a server, other number types, a nucleus), the old log-probabilities are the trainer's
-own, computed before the first update of the step, and each advantage is multiplied by the ratio of the two,
-truncated. Where this process sampled in f32 the sampler's are the trainer's.
+Where another engine sampled (a server, other number types), the old log-probabilities are the trainer's own, computed
+before the first update of the step, and each advantage is multiplied by the ratio of the two, truncated. Where this
+process sampled in f32 the sampler's are the trainer's.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ class OwnPlayer:
         )
         self.renderer = renderer
         dtype = str(next(iter(loaded.model.parameters())).dtype)
-        # the nucleus renormalises, so its log-probabilities are not those of the softmax that trains
-        self.exact = top_p == 1.0 and dtype == "torch.float32" and not mixed
+        # under a nucleus too: what is recorded are the log-probabilities before the cut
+        self.exact = dtype == "torch.float32" and not mixed
 
     def ready(self, step: int) -> tuple[Policy, Actor]:
         # a fresh cache: a step may not depend on what was played before it
