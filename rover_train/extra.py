@@ -13,5 +13,5 @@ def needed(libraries: tuple[str, ...] = LIBRARIES) -> None:
     """UsageError, in one line with the command that installs the extra, where a library is missing."""
     missing = [name for name in libraries if find_spec(name) is None]
     if missing:
-        said = f"training needs {', '.join(missing)}, which is not installed"
+        said = f"training needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed"
         raise UsageError(said, hint="pip install 'workrover[train]'")

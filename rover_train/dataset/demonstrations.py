@@ -155,7 +155,8 @@ def _found(entry: PackageEntry, files: Mapping[str, bytes]) -> Found:
             rate = rate_of(Pilot.load(data, where), entry)
         elif path != "package.json":
             read = folder.demonstration_of(data, where)
-            if read is None or not folder.is_verified(read):
+            # under another name than its own a rollout could count twice
+            if read is None or path != folder.path_of(read.rollout) or not folder.is_verified(read):
                 unverified += 1
             elif moved := folder.moved_on(read.components, entry):
                 stale.append(moved)

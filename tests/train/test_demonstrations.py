@@ -72,6 +72,15 @@ def test_stale_ones_are_counted_by_component(store: Store) -> None:
         require(demonstrations(store, "HEAD"))
 
 
+def test_under_another_name_a_rollout_counts_no_second_time(store: Store) -> None:
+    one = demonstration(store.package("one"), 1)
+    with_demonstrations(store, {"one": [one]})
+    edit(store, "one", {"demonstrations/again.json": one.dump()})
+    found = demonstrations(store, "HEAD")
+    assert [d.rollout for d in found.kept] == [one.rollout]
+    assert found.unverified == 1
+
+
 def test_what_has_no_verdict_is_unverified(store: Store) -> None:
     entry = store.package("one")
     good, failed = demonstration(entry, 1), demonstration(entry, 2, outcome="failed")
