@@ -19,6 +19,7 @@ from rover.rollout.env import Env, env_from_files
 from rover.rollout.records import RolloutRequest
 from rover.sandbox.registry import open_runtime
 from rover_store.errors import UsageError
+from rover_train.world import workspaces as world
 from rover_train.world.workspaces import write
 
 
@@ -29,12 +30,17 @@ def workspaces(tmp_path_factory: pytest.TempPathFactory) -> list[Workspace]:
 
 
 def drafts(workspaces: list[Workspace], which: object, count: int) -> list[Draft]:
+    """Drafts of many seeds. A ledger that names no item twice can be taken for the table to look up in: then no draft
+    with a cell to change fits, and another one is drawn."""
     found = []
     for workspace in workspaces:
         for seed in range(count):
             draft = which.propose(workspace.profile, random.Random(seed), None)  # type: ignore[attr-defined]
-            assert isinstance(draft, Draft), draft
-            found.append(draft)
+            if isinstance(draft, Dropped):
+                assert draft.reason == "there is no ledger"
+            else:
+                found.append(draft)
+    assert len(found) >= 0.8 * count * len(workspaces)
     return found
 
 
@@ -135,4 +141,4 @@ def test_habits_follow_from_the_seed(engine: Engine, env: Env) -> None:
     assert said[0] == said[1]
     assert any(s != said[0] for s in said[2:])
     assert spec.GUARD[0] in env.instruction or spec.GUARD[1] in env.instruction
-    assert hasty.USUAL == "5"
+    assert str(world.USUAL) == hasty.USUAL

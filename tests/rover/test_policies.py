@@ -313,5 +313,5 @@ def test_bad_specs(spec: str, words: str) -> None:
 
 
 def test_a_solver_is_one_of_two() -> None:
-    with pytest.raises(UsageError, match="a demonstrator or an alternative"):
+    with pytest.raises(UsageError, match="a demonstrator, an alternative, or hasty"):
         get_policy("solver:third", family=Toy())
