@@ -25,10 +25,7 @@ from rover_train.sample.forward import Forward, TransformersForward, read
 from rover_train.sample.lean import LeanForward, supports
 from rover_train.sample.policy import ModelSession
 from rover_train.sample.seeding import uniforms
-from rover_train.sample.settings import Sampling
-
-#: a call answers once this share of the lanes that generate have ended their turn
-SHARE = 0.25
+from rover_train.sample.settings import SHARE, Sampling
 
 
 class Sampler:

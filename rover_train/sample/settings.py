@@ -9,6 +9,9 @@ from rover_store.errors import UsageError
 #: tokens after which a turn is cut, of a model that no run of ours made
 TURN_TOKENS = 512
 
+#: lanes that wait are answered once this share of them has its turn; the others go on meanwhile
+SHARE = 0.25
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:

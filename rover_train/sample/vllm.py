@@ -23,11 +23,9 @@ from rover_store.ids import digest
 from rover_store.records import Call, Usage
 from rover_train.render import Renderer
 from rover_train.sample.policy import ModelSession
-from rover_train.sample.settings import Sampling
+from rover_train.sample.settings import SHARE, Sampling
 from rover_train.sample.wire import Reply, Wire
 
-#: a call answers once this share of the lanes that wait have their turn
-SHARE = 0.25
 _OVERFLOW = ("maximum context length", "context length", "longer than the maximum", "too long", "max_model_len")
 
 

@@ -21,13 +21,7 @@ from rover_train.sample.sampler import Sampler  # noqa: E402
 ASKS = ["one", "two and more of it", "one", "a longer request than the others have, by far", "five", "one", "x"]
 SAMPLING = {"max_turn_tokens": 14}
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

@@ -21,13 +21,7 @@ from rover_train.sample.wire import Wire  # noqa: E402
 
 ASKS = ["one", "two", "a longer request", "four"]
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
