@@ -40,7 +40,7 @@ def run(
     worker = Work(work, began)
     worker.all(chains, 2, lambda done, of: None)
     now[0] += sum(map(len, chains))
-    revision = _revision(work, stages)
+    revision = _revision(stages)
     worker.one(stages.sft(revision))
     now[0] += 1
 
@@ -80,7 +80,7 @@ def _claim(work: Path) -> None:
         raise UsageError(f"{work}: cannot be written: {error.strerror}") from None
 
 
-def _revision(work: Path, stages: Stages) -> str:
+def _revision(stages: Stages) -> str:
     """The commit that all runs are pinned to, and the splits of it: one for all, narrowed to each set."""
     from rover_store.store import Store
 

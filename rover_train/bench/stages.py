@@ -31,17 +31,17 @@ class Stages:
         work, scale, seed = self.work, self.plan.scale, str(self.plan.seed)
         files, base, store = work / "files", work / "base", work / "store"
         built = ["build", "--from", str(files), "--each", "--count", str(scale.count), "--seed", seed]
-        built += ["-n", str(workers)]
         model = ["world", "--model", str(base), "--steps", str(scale.pretraining), "--seed", seed]
         gathered = ["collect", "*", "--policy", HABITS, "-k", str(scale.demonstrations), "--seed", seed]
-        gathered += ["--keep", str(scale.demonstrations), "-n", str(workers)]
+        gathered += ["--keep", str(scale.demonstrations)]
+        side = ("-n", str(workers))
         made = Stage(
             "files", ["world", str(files), "--workspaces", str(scale.workspaces), "--seed", seed], clears=(files,)
         )
-        chain = [made, Stage("init", ["init", str(store)], clears=(store,))]
+        chain = [made, Stage("init", ["init", str(store)], rests_on=(made,), clears=(store,))]
         for name in self.plan.sets:
-            chain.append(Stage(f"build-{name}", [*built, "--family", FAMILIES[name]], rests_on=tuple(chain)))
-        chain.append(Stage("collect", gathered, rests_on=tuple(chain)))
+            chain.append(Stage(f"build-{name}", [*built, "--family", FAMILIES[name]], tuple(chain), side))
+        chain.append(Stage("collect", gathered, tuple(chain), side))
         return [[Stage("base", model, clears=(base,))], chain]
 
     def sft(self, revision: str) -> Stage:

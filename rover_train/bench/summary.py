@@ -12,9 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-DRAWS = 4000
-SEED = 20_231
-LEVEL = 0.95
+from rover.bench.intervals import DRAWS, LEVEL, SEED
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ class Stage:
     name: str
     command: Sequence[str]
     rests_on: Sequence[Stage] = ()
+    #: words that change how it runs and not what comes of it, such as how many workers; no part of its identity
+    manner: Sequence[str] = ()
     clears: Sequence[Path] = ()
     resumes: Path | None = None
 
@@ -115,7 +117,7 @@ class Work:
         log.parent.mkdir(parents=True, exist_ok=True)
         # a comparison counts processes, not threads: two threads that share two cores with another run are slower
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "ROVER_STORE": str(self.store)}
-        command = [*ROVER, *self._prepared(stage)]
+        command = [*ROVER, *self._prepared(stage), *stage.manner]
         with log.open("ab") as out:
             with self._lock:
                 if self._stopped:
