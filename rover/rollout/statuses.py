@@ -31,9 +31,9 @@ class StatusFile:
             self._db, self.rows = self._opened(path)
 
     def add(self, rows: Mapping[Key, Row]) -> None:
-        """Keep rows; those that are there stay."""
-        with self._db:
-            values = [(self._runtime, *key, json.dumps(row)) for key, row in rows.items()]
+        """Keep rows; those that are there stay. What a full disk does not take is graded again some day."""
+        values = [(self._runtime, *key, json.dumps(row)) for key, row in rows.items()]
+        with contextlib.suppress(sqlite3.OperationalError), self._db:
             self._db.executemany("INSERT OR IGNORE INTO statuses VALUES (?, ?, ?, ?, ?)", values)
 
     def close(self) -> None:

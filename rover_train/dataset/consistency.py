@@ -21,7 +21,7 @@ from rover.rollout.engine import Engine
 from rover.rollout.env import Env, load_env
 from rover.rollout.records import RolloutRequest, RolloutResult, seed_for
 from rover.verify.shown import Conditions
-from rover_store.errors import PackageError, UsageError
+from rover_store.errors import PackageError, ProviderError, SandboxError, UsageError
 from rover_store.records import Consistency, PilotedTask, Split, Verdict
 from rover_train.dataset.prompts import prompts
 from rover_train.section import Section
@@ -123,10 +123,19 @@ def _tried(
     asked = [request for _, request in requests]
     ahead(asked)
     found = engine.run(asked)
+    _refuse_dead([result for result, _ in found])
     together = zip(requests, found, strict=True)
     for entry, group in groupby(together, key=lambda one: one[0][0]):
         runs = [(request.env, result, verdict) for (_, request), (result, verdict) in group]
         yield _judged(engine, entry, runs, settings, reward)
+
+
+def _refuse_dead(results: Sequence[RolloutResult]) -> None:
+    """ProviderError or SandboxError where not one rollout came to an end: no further task would fare better."""
+    if results and all(result.trajectory.end == "infra_error" for result in results):
+        reason = results[0].trajectory.error
+        kind = ProviderError if reason.startswith("ProviderError") else SandboxError
+        raise kind(f"none of {len(results)} pilot rollouts came to an end: {reason}")
 
 
 def _judged(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,9 @@ class Arena:
         width: int = 64,
         workers: int = 1,
         timing: Timing | None = None,
+        statuses: Path | None = None,
     ) -> None:
+        """`statuses`: a file in which what trees were graded as outlives the arena."""
         self.store = store
         self.commit = commit
         self.runtime_id = runtime.runtime_id()
@@ -80,7 +83,7 @@ class Arena:
         self._together = Together(
             runtime, width=width, acting=self._acting, clock=lambda: 0.0, timed=self._timed
         )
-        self._grader = TreeGrader(runtime, Forgetful(), workers)
+        self._grader = TreeGrader(runtime, Forgetful(), workers, kept=statuses)
         self._entries = {entry.name: entry.tree for entry in store.packages(commit)}
         self._envs: dict[str, Env] = {}
 

@@ -27,7 +27,7 @@ from rover_train.sample.vllm import VllmSampler
 from rover_train.train import checkpoint, optim, rng
 from rover_train.train.checkpoint import Best, State
 from rover_train.train.device import Placed, place
-from rover_train.train.run import Run
+from rover_train.train.run import STATUSES, Run
 
 if TYPE_CHECKING:
     from rover.sandbox.protocol import Runtime
@@ -59,7 +59,10 @@ def train(
     """Train to the last step, from the run's checkpoint where it has one. The log must be open."""
     check(run.config, split)
     timing = Timing()
-    with Arena(store, runtime, run.config.revision, width=run.config.rl.width, timing=timing) as arena:
+    with Arena(
+        store, runtime, run.config.revision,
+        width=run.config.rl.width, timing=timing, statuses=run.folder / STATUSES,
+    ) as arena:  # fmt: skip
         loop = Loop(run, arena, loaded, split)
         try:
             return loop.run_all(stop)

@@ -6,6 +6,7 @@
     RUN/log.jsonl      see `log`
     RUN/checkpoints/   see `checkpoint`
     RUN/samples/       rollouts of RL with their credit, step by step
+    RUN/statuses.db    what trees were graded as: a cache, so that a resumed run grades nothing twice
     RUN/evaluations/   what `rover eval` found of it
     RUN/README.md      model card, written at the end
     RUN/report.html    the page of the run, written at the end
@@ -43,11 +44,12 @@ if TYPE_CHECKING:
     from rover_train.train.optim import Optimiser
 
 CONFIG = "config.toml"
+STATUSES = "statuses.db"
 #: what a disk says that is at its end; all else that it says of a new folder is of the path that was named
 _END_OF_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 OURS = {
-    CONFIG, "run.json", "split.json", "log.jsonl", "checkpoints", "README.md", report.NAME, ".lock", "tensorboard",
-    "trackio",
+    CONFIG, "run.json", "split.json", "log.jsonl", "checkpoints", "README.md", report.NAME, STATUSES, ".lock",
+    "tensorboard", "trackio",
 }  # fmt: skip
 
 

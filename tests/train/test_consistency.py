@@ -11,7 +11,7 @@ from store_samples import new_store
 
 from rover.policy.protocol import Action, PolicyView, Session
 from rover.sandbox.protocol import Runtime
-from rover_store.errors import UsageError
+from rover_store.errors import ProviderError, UsageError
 from rover_store.layout import PackageEntry
 from rover_store.records import Call, Split, SplitPart, ToolCall
 from rover_store.store import Store
@@ -51,6 +51,24 @@ class _Session:
             return Action(message="Wrote report.csv.")
         report = {"path": "report.csv", "content": REPORT.decode()}
         return Action((ToolCall(id="1", tool="write_file", arguments=report),))
+
+    def close(self) -> None:
+        pass
+
+
+class Unreachable:
+    """A policy whose server is gone."""
+
+    attacker = False
+    id = "unreachable"
+
+    def start(self, view: PolicyView, seed: int) -> Session:
+        return _Gone()
+
+
+class _Gone:
+    def act(self, results: tuple[Call, ...], *, deadline_s: float) -> Action:
+        raise ProviderError("http://127.0.0.1:9: connection refused")
 
     def close(self) -> None:
         pass
@@ -118,3 +136,13 @@ def test_a_reward_of_ones_own(store: Store, box: Runtime) -> None:
         settings=ConsistencySettings(attempts=8), reward=lambda verdict: 0.0,
     )  # fmt: skip
     assert found.tasks[0].reason == "never"
+
+
+def test_a_server_that_is_gone_ends_the_pilot(store: Store, box: Runtime) -> None:
+    seen: list[str] = []
+    with pytest.raises(ProviderError, match=r"none of \d+ pilot rollouts came to an end: .*connection refused"):
+        consistency(
+            store, box, store.resolve("HEAD"), None, lambda entry: Unreachable(),
+            told=lambda task, done, total: seen.append(task.package),
+        )  # fmt: skip
+    assert seen == []
