@@ -135,6 +135,17 @@ def place_in(run: Path, found: Evaluation, *, whole: bool = True) -> Path:
     return run / FOLDER / f"{part}{warm}-k{found.attempts}-s{found.seed}{step}{of}.json"
 
 
+def kept_in(run: Path) -> tuple[list[tuple[str, Evaluation]], list[str]]:
+    """The evaluations in a run's folder with the names of their files, in order; and the files that cannot be read."""
+    found, unread = [], []
+    for file in sorted((run / FOLDER).glob("*.json")):
+        try:
+            found.append((file.stem, load(file)))
+        except PackageError:
+            unread.append(file.name)
+    return found, unread
+
+
 # --- measures ------------------------------------------------------------------------------------------------
 def pass_at(n: int, c: int, k: int) -> float:
     """The chance that of k rollouts drawn from n, c of which passed, at least one passed."""

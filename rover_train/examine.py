@@ -21,6 +21,7 @@ from rover_train.evaluation import EvalRow, Evaluation, place_in
 from rover_train.sample.settings import TURN_TOKENS
 from rover_train.selection import select
 from rover_train.train import checkpoint
+from rover_train.train import run as runs
 
 if TYPE_CHECKING:
     from rover.sandbox.protocol import Runtime
@@ -117,11 +118,13 @@ def run_of(model: str) -> Path | None:
 
 
 def keep(found: Evaluation, run: Path) -> Path:
-    """Write an evaluation into its run's folder, under a name that says what it is of."""
+    """Write an evaluation into its run's folder, under a name that says what it is of, and into the model card."""
     whole = found.part and {row.package for row in found.rows} == set(_own(run, found.part))
     place = place_in(run, found, whole=bool(whole))
     place.parent.mkdir(exist_ok=True)
     place.write_text(found.dump(), encoding="utf-8")
+    if (run / "README.md").exists():  # a run that has ended
+        runs.renew_card(run, runs.config_of(run))
     return place
 
 

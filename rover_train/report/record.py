@@ -18,8 +18,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rover_store.errors import NotFound, PackageError
-from rover_train import evaluation
-from rover_train.evaluation import FOLDER, Evaluation
+from rover_train.evaluation import FOLDER, Evaluation, kept_in
 
 #: rollouts that a page shows; of more, the first and last and evenly between
 MOST_SAMPLES = 24
@@ -101,11 +100,13 @@ def read(folder: Path) -> RunFiles:
         raise PackageError(str(file), "", f"cannot be read: {error}") from None
     missing: list[str] = []
     samples, left = _samples(folder / "samples", missing)
+    evaluations, unread = kept_in(folder)
+    missing += [f"{FOLDER}/{name} cannot be read" for name in unread]
     return RunFiles(
         name=folder.absolute().name, config=text, settings=settings,
         facts=_object(folder / "run.json", missing), split=_object(folder / "split.json", missing),
         log=tuple(_log(folder / "log.jsonl", missing)), samples=samples, samples_left=left,
-        evaluations=tuple(_evaluations(folder / FOLDER, missing)), missing=tuple(missing),
+        evaluations=tuple(evaluations), missing=tuple(missing),
     )  # fmt: skip
 
 
@@ -166,11 +167,3 @@ def spread(items: list[Any], most: int) -> list[Any]:
     if len(items) <= most:
         return items
     return [items[round(n * (len(items) - 1) / (most - 1))] for n in range(most)]
-
-
-def _evaluations(folder: Path, missing: list[str]) -> Iterator[tuple[str, Evaluation]]:
-    for file in sorted(folder.glob("*.json")):
-        try:
-            yield file.stem, evaluation.load(file)
-        except PackageError:
-            missing.append(f"{FOLDER}/{file.name} cannot be read")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rover_train.config import Config
+from rover_train.evaluation import Evaluation
 from rover_train.train.checkpoint import State, checkpoint_name
 
 
-def text(config: Config, state: State, facts: Mapping[str, Any]) -> str:
-    """Markdown. `facts`: what run.json says. The same run gives the same text."""
+def text(config: Config, state: State, facts: Mapping[str, Any], found: Sequence[Evaluation] = ()) -> str:
+    """Markdown. `facts`: what run.json says; `found`: what `rover eval` found. The same run gives the same text."""
     head = {"library_name": "transformers", "pipeline_tag": "text-generation", "tags": ["workrover", config.method]}
     lines = ["---", *(f"{key}: {json.dumps(value)}" for key, value in head.items()), "---", ""]
     lines += [f"# {_title(config)}", "", _about(config, state), ""]
@@ -35,12 +36,41 @@ def text(config: Config, state: State, facts: Mapping[str, Any]) -> str:
         lines += _table(("score", "value"), [(k, f"{v:.4g}") for k, v in sorted(state.scores.items())])
     else:
         lines += ["Not evaluated at this step."]
+    lines += _evaluated(found)
     place = f"checkpoints/{checkpoint_name(state.step)}"
     lines += [
         "", "## Use", "", f"The model lies in `{place}` of the run's folder RUN.", "",
         "    rover eval --model RUN", f"    vllm serve RUN/{place}", "",
     ]  # fmt: skip
     return "\n".join(lines)
+
+
+def _evaluated(found: Sequence[Evaluation]) -> list[str]:
+    """What `rover eval` found, where it found anything."""
+    if not found:
+        return []
+    rows = [(_packages(one), _drawn(one), _success(one)) for one in found]
+    head = ("packages", "how", "pass@1, with its 95 % interval")
+    return ["", "## Evaluations", "", *_table(head, rows)]
+
+
+def _packages(one: Evaluation) -> str:
+    count = len({row.package for row in one.rows})
+    return f"{count} {one.part.replace('_', '-')}".rstrip()
+
+
+def _drawn(one: Evaluation) -> str:
+    how = "greedy" if one.temperature == 0 else f"T = {one.temperature:g}" if one.temperature is not None else ""
+    step = "" if one.step is None else f"step {one.step}"
+    return ", ".join(part for part in (how, f"{one.attempts} each", f"seed {one.seed}", step) if part)
+
+
+def _success(one: Evaluation) -> str:
+    said = one.summary()["success"]
+    if said["value"] is None:
+        return "none came to an end"
+    between = "" if said["low"] is None else f" [{said['low']:.1%}, {said['high']:.1%}]"
+    return f"{said['value']:.1%}{between}"
 
 
 def _title(config: Config) -> str:
@@ -56,5 +86,5 @@ def _about(config: Config, state: State) -> str:
     )
 
 
-def _table(head: tuple[str, str], rows: list[tuple[str, object]]) -> list[str]:
-    return [f"| {head[0]} | {head[1]} |", "|---|---|", *(f"| {key} | {value} |" for key, value in rows)]
+def _table(head: Sequence[str], rows: Sequence[tuple[object, ...]]) -> list[str]:
+    return [f"| {' | '.join(map(str, row))} |" for row in (head, ["---"] * len(head), *rows)]

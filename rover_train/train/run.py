@@ -32,6 +32,7 @@ from rover_store.errors import UsageError
 from rover_train import config as configs
 from rover_train import report
 from rover_train.config import Config
+from rover_train.evaluation import kept_in
 from rover_train.train import card, checkpoint
 from rover_train.train.checkpoint import State
 from rover_train.train.disk import Disk, refusals
@@ -126,15 +127,12 @@ class Run:
 
     def facts(self) -> dict[str, Any]:
         """What run.json says."""
-        found: dict[str, Any] = json.loads((self.folder / "run.json").read_text(encoding="utf-8"))
-        return found
+        return _facts(self.folder)
 
     def close(self, state: State) -> None:
         """The run ended: its model card is that of the best checkpoint, and its page tells all."""
-        chosen = checkpoint.best(self.folder)
-        shown = state if chosen is None else checkpoint.check(chosen, files=False)
         with refusals(self.folder):
-            self.disk.replace(self.folder / "README.md", card.text(self.config, shown, self.facts()).encode())
+            renew_card(self.folder, self.config, state, self.disk)
             self.disk.replace(self.folder / report.NAME, report.page_of(self.folder).encode())
 
     @property
@@ -205,6 +203,20 @@ def resume(folder: Path, *, expect: Config | None = None, disk: Disk | None = No
         with _held(run), refusals(folder):
             checkpoint.settle(folder, state, config.checkpoint.keep_last, disk)
     return run
+
+
+def renew_card(folder: Path, config: Config, state: State | None = None, disk: Disk | None = None) -> None:
+    """Write the model card of a run: of its best checkpoint, else of `state`. Without either what is there stays."""
+    chosen = checkpoint.best(folder)
+    shown = state if chosen is None else checkpoint.check(chosen, files=False)
+    if shown is not None:
+        found = [one for _, one in kept_in(folder)[0]]
+        (disk or Disk()).replace(folder / "README.md", card.text(config, shown, _facts(folder), found).encode())
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    return found
 
 
 def _identity(folder: Path) -> str:

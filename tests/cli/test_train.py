@@ -119,6 +119,18 @@ def test_rl_starts_from_a_run_and_renders_as_it_does() -> None:
     assert (own.render, own.data, own.model.spec) == (first.render, first.data, "sft")
 
 
+def test_what_a_run_scored_is_in_its_model_card() -> None:
+    shutil.copytree("sft", "scored")
+    said = rover("eval", "--model", "scored", "--part", "validation", "-k", "2", "--sandbox", "local", "--json")
+    assert said.code == 0, said
+    passed = json.loads(said.out)["summary"]["success"]["value"]
+    before, card = ((Path(name) / "README.md").read_text() for name in ("sft", "scored"))
+    row = f"| 1 validation | greedy, 2 each, seed 1, step 20 | {passed:.1%} "
+    assert row in card, card
+    assert row not in before
+    assert card.replace(card[card.index("## Evaluations") : card.index("## Use")], "") == before
+
+
 def test_a_run_hands_its_rendering_on_without_a_file() -> None:
     said = rover("train", "--from", "sft/checkpoints/step-000040", "--method", "grpo", "--print-config")
     assert said.code == 0
