@@ -135,6 +135,9 @@ class Loop:
         self.run.log.write({"kind": "train", "step": step + 1, **done.record, "time": {**seconds, **speed}})
         if done.collected.dropped:
             self._tell("dropped groups", step + 1, ", ".join(done.collected.dropped))
+        if all(entry.outcome == "policy_error" for entry in done.collected.entries):
+            why = done.collected.entries[0].done.result.trajectory.error
+            self._tell("policy errors", step + 1, f"every rollout ended in a policy error; the first: {why}")
         self.tied = self.tied + 1 if done.tied else 0
         if self.tied and self.tied % self.config.rl.tied_warning == 0:
             said = f"no rollout had an advantage in {self.tied} steps: all groups are tied, nothing is learnt"
