@@ -217,6 +217,8 @@ def test_a_case_that_cannot_be_run_is_told_and_the_others_go_on(box: Runtime, tm
 
 def test_a_case_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
     with Pool(1, seconds=0.0) as pool:
+        pool._start()
+        os.kill(pool.living[0].process.pid, signal.SIGSTOP)  # it would never answer
         found = list(pool.run([Job("0001", str(tmp_path), "c" * 40, "p")], lambda steps: None))
         pids = [w.process.pid for w in pool.living]
     assert [(r, e) for _, r, e in found] == [(None, "it took longer than a case may")]
