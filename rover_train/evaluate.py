@@ -162,10 +162,10 @@ def _run(engine: Engine, slots: Sequence[Slot], told: Callable[[EvalRow, int], N
 
 def _played(arena: Arena, requests: Sequence[RolloutRequest], actor: Actor) -> list[Entry]:
     """Play and grade; what the infrastructure spoilt is tried once more."""
-    entries = arena.play(requests, actor)
+    entries = arena.play(requests, actor, ways=False)
     spoilt = [at for at, entry in enumerate(entries) if not entry.counts]
     if spoilt:
-        again = arena.play([requests[at] for at in spoilt], actor)
+        again = arena.play([requests[at] for at in spoilt], actor, ways=False)
         entries = list(entries)
         for at, entry in zip(spoilt, again, strict=True):
             entries[at] = entry

@@ -34,7 +34,8 @@ Status = float | None
 @dataclass(frozen=True, slots=True)
 class Graded:
     """One rollout. `statuses` has a row a tree: the start, then the workspace after each turn; a row has an item a
-    criterion of `criteria`: None where it may not be asked of a tree on the way, or its check failed there."""
+    criterion of `criteria`: None where it may not be asked of a tree on the way, or its check failed there. Where the
+    verdict alone was asked for there are no rows."""
 
     verdict: Verdict
     statuses: tuple[Row, ...]
@@ -77,50 +78,53 @@ class TreeGrader:
         if self._file is not None:
             self._file.close()
 
-    def grade(self, items: Sequence[tuple[Env, Done]]) -> list[Graded]:
-        """Verdict and statuses of each rollout, in order. New verdicts are put into the evidence."""
+    def grade(self, items: Sequence[tuple[Env, Done]], *, ways: bool = True) -> list[Graded]:
+        """Verdict and statuses of each rollout, in order; without `ways` the verdict alone. New verdicts are put into
+        the evidence."""
         packages: dict[str, list[tuple[Env, Done]]] = {}
         for env, done in items:
             if done.result.trajectory.end != "infra_error":
                 packages.setdefault(env.verifier_id, []).append((env, done))
         for some in packages.values():
-            self._know(some)
+            self._know(some, ways)
         try:
             with Keeper(self._evidence, self._clock, set()) as keeper:
-                return [self._one(env, done, keeper) for env, done in items]
+                return [self._one(env, done, keeper, ways) for env, done in items]
         finally:
             if self._file is not None:
                 self._file.add(self._new)
             self._new.clear()
 
-    def _know(self, items: Sequence[tuple[Env, Done]]) -> None:
+    def _know(self, items: Sequence[tuple[Env, Done]], ways: bool) -> None:
         """Have the memo know all that can be known in few calls."""
         ends: dict[str, Asked] = {}
-        ways: dict[Key, Asked] = {}
+        between: dict[Key, Asked] = {}
         for env, done in items:
             if self._kept(env, done) is None:
                 ends[done.result.id] = Asked(env.verifier.criteria, grading.of_rollout(done.result, env), True)
-            for tree in _trees(done)[:-1]:
+            for tree in _trees(done)[:-1] if ways else ():
                 key = (env.verifier_id, env.start_tree, tree)
-                if key not in self._rows and key not in ways:
-                    ways[key] = Asked(_progress(env), _state(env, done, tree), False)
-        env, asked = items[0][0], [*ends.values(), *ways.values()]
+                if key not in self._rows and key not in between:
+                    between[key] = Asked(_progress(env), _state(env, done, tree), False)
+        env, asked = items[0][0], [*ends.values(), *between.values()]
         try:
             self.checks += know(self._boxes.box, env.verifier_id, env.verifier_files, asked, self._known)
         except SandboxError:
             return  # what is not known is run one by one, and says so
 
-    def _one(self, env: Env, done: Done, keeper: Keeper) -> Graded:
+    def _one(self, env: Env, done: Done, keeper: Keeper, ways: bool) -> Graded:
         criteria = env.verifier.criteria
         spoilt = grading.verdict_without_grading(done.result, env, self.runtime_id)
         if spoilt is not None:
             nothing = (None,) * len(criteria)
-            return Graded(spoilt, (nothing,) * len(_trees(done)), criteria)
+            return Graded(spoilt, (nothing,) * (len(_trees(done)) if ways else 0), criteria)
         verdict = self._kept(env, done)
         if verdict is None:
             verdict = self._judged(env, done)
             if verdict.outcome != "infra_error":
                 keeper.verdict(verdict)
+        if not ways:
+            return Graded(verdict, (), criteria)
         rows = [self._row(env, done, tree) for tree in _trees(done)[:-1]]
         return Graded(verdict, (*rows, _statuses(criteria, verdict.scores)), criteria)
 

@@ -123,15 +123,18 @@ class Arena:
             return None
         return rollout, trajectory, verdict
 
-    def play(self, requests: Sequence[RolloutRequest], actor: Actor | None = None) -> list[Entry]:
-        """Play and grade, in the order of the requests."""
+    def play(
+        self, requests: Sequence[RolloutRequest], actor: Actor | None = None, *, ways: bool = True
+    ) -> list[Entry]:
+        """Play and grade, in the order of the requests. `ways`: the workspace after each turn too."""
         self.actor = actor
         try:
             played = self._together.play(requests)
         finally:
             self.actor = None
         with self.timing.part("grading"):
-            graded = self._grader.grade([(r.env, done) for r, done in zip(requests, played, strict=True)])
+            ended = [(r.env, done) for r, done in zip(requests, played, strict=True)]
+            graded = self._grader.grade(ended, ways=ways)
         return [Entry(*three) for three in zip(requests, played, graded, strict=True)]
 
     def keep(self, entries: Sequence[Entry]) -> list[str]:

@@ -121,6 +121,17 @@ def _same_as_single(box: Any, done: Done, one: Graded) -> None:
     assert one.statuses[-1] == tuple(last.get(c.id) if c.progress else None for c in criteria)
 
 
+def test_the_verdict_alone_can_be_asked_for(box_runtime: Runtime, played: list[Done]) -> None:
+    items = [(done.env, done) for done in played]
+    with TreeGrader(box_runtime) as grader:
+        ends = grader.grade(items, ways=False)
+        few = grader.checks
+        whole = grader.grade(items)
+    assert [one.statuses for one in ends] == [()] * len(items)
+    assert [one.verdict for one in ends] == [one.verdict for one in whole]
+    assert few < grader.checks
+
+
 def test_statuses_outlive_their_grader_and_a_damaged_file_is_begun_anew(
     box_runtime: Runtime, played: list[Done], tmp_path: Path
 ) -> None:
