@@ -74,7 +74,7 @@ def load(
     UsageError where there is no such model, its tokenizer has no chat template, or its vocabulary does not fit.
     """
     name, folder, gguf = locate(spec)
-    with _quiet(), _seeded(seed):
+    with quiet(), _seeded(seed):
         tokenizer = _tokenizer(spec, folder, gguf)
         model = _model(spec, folder, gguf, dtype)
         _check_vocabulary(spec, model, tokenizer)
@@ -88,7 +88,7 @@ def load(
 def renderer_of(spec: str, settings: RenderSettings) -> Renderer:
     """How rollouts become tokens for the model of a spec: its tokenizer is loaded, its weights are not."""
     name, folder, gguf = locate(spec)
-    with _quiet():
+    with quiet():
         tokenizer = _tokenizer(spec, folder, gguf)
     return Loaded(None, tokenizer, name, _form(tokenizer)).renderer(settings)
 
@@ -256,7 +256,7 @@ def _seeded(seed: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """No bars, notes and warnings of libraries about one another: what matters is raised."""
     from transformers.utils import logging
 
@@ -310,7 +310,7 @@ def save_servable(loaded: Loaded, folder: Path) -> None:
     Equal weights give equal bytes; no path of this machine is written. The model itself stays as it is.
     """
     model = loaded.model
-    with _quiet():
+    with quiet():
         if hasattr(model, "peft_config"):
             save_adapter(loaded, folder / "adapter")
             base = model.get_base_model()
@@ -323,7 +323,7 @@ def save_servable(loaded: Loaded, folder: Path) -> None:
 
 def save_adapter(loaded: Loaded, folder: Path) -> None:
     """Write the adapters alone, as a server loads them beside its model."""
-    with _quiet():
+    with quiet():
         loaded.model.save_pretrained(str(folder))
     (folder / "README.md").unlink(missing_ok=True)  # peft's form of a card, with nothing filled in
     _finish(folder)

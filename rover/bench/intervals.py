@@ -12,11 +12,13 @@ from typing import Any
 DRAWS = 4000
 SEED = 20_231
 LEVEL = 0.95
+#: clusters below which no interval is given: two that agree would look like certainty
+LEAST = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A ratio with its interval; the bounds are None where there is but one cluster."""
+    """A ratio with its interval; the bounds are None where there are too few clusters to tell."""
 
     value: float | None
     low: float | None
@@ -50,7 +52,7 @@ def ratio(over: Sequence[float], under: Sequence[float], clusters: Sequence[str]
         bound = 1 - (0.5 - LEVEL / 2) ** (1 / n)
         low, high = (0.0, bound) if value == 0 else (1 - bound, 1.0)
         return Estimate(value, low, high, n, len(names))
-    if len(names) < 2:
+    if len(names) < LEAST:
         return Estimate(value, None, None, n, len(names))
     low, high = _bootstrap(over, under, [names.index(c) for c in clusters], len(names))
     return Estimate(value, low, high, n, len(names))
@@ -99,7 +101,7 @@ def differences(terms: Sequence[float], clusters: Sequence[str]) -> Estimate:
     if not terms:
         return Estimate(None, None, None, 0, 0)
     value = sum(terms) / len(terms)
-    if len(names) < 2:
+    if len(names) < LEAST:
         return Estimate(value, None, None, len(terms), len(names))
     low, high = _bootstrap(terms, [1.0] * len(terms), [names.index(c) for c in clusters], len(names))
     return Estimate(value, low, high, len(terms), len(names))

@@ -51,7 +51,8 @@ def command(
 
     The rollouts that the verifier passes go into the packages' demonstrations/, each with its verdict and the
     component versions it ran on: one commit, which changes no component and which `rover undo` takes back. What
-    says the same as one that is there is not added. A second call adds to the first. Press Ctrl-C to stop: what
+    says the same as one that is there is not added. A second call adds to the first; `held` is what a package has
+    then. How often the policy passed is counted beside them, also where it never did. Press Ctrl-C to stop: what
     ran is kept as evidence, and the same command goes on where it stopped.
 
     Example: rover collect 'penguins-*' --policy solver -k 2

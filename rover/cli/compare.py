@@ -86,7 +86,7 @@ def _signed(found: Estimate, digits: int, scale: float) -> str:
         return ""
     text = f"{scale * found.value:+.{digits}f}"
     if found.low is None or found.high is None:
-        return f"{text} (one workspace: no interval)"
+        return f"{text} (too few workspaces for an interval)"
     return f"{text} [{scale * found.low:+.{digits}f}, {scale * found.high:+.{digits}f}]"
 
 

@@ -96,8 +96,9 @@ def _report(found: Evaluation) -> None:
     outcomes = ", ".join(f"{n} {what}" for what, n in said["outcomes"].items())
     per = "" if cost["tokens_per_pass"] is None else f", {cost['tokens_per_pass']:,.0f} for each that passed"
     say(f"outcomes: {outcomes}")
-    say(f"a rollout: {_number(cost['turns'], 1)} turns, {_number(cost['tokens'], 0)} tokens{per}, "
-        f"{_number(cost['seconds'], 2)} s")  # fmt: skip
+    took = "" if cost["seconds"] is None else f", {cost['seconds']:,.2f} s"
+    tokens = f"{_number(cost['tokens'], 0)} tokens read and written{per}"
+    say(f"a rollout: {_number(cost['turns'], 1)} turns{took}, {tokens}")
 
 
 def _estimate(found: dict[str, Any], scale: float) -> tuple[str, str, object]:
@@ -106,7 +107,7 @@ def _estimate(found: dict[str, Any], scale: float) -> tuple[str, str, object]:
     form = "{:.1f} %" if scale == 100 else "{:.3f}"
     value = form.format(scale * found["value"])
     if found["low"] is None:
-        return value, "(one workspace)", found["n"]
+        return value, "(too few workspaces)", found["n"]
     low, high = (f"{scale * found[key]:.{1 if scale == 100 else 3}f}" for key in ("low", "high"))
     return value, f"{low} to {high}", found["n"]
 

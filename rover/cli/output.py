@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -148,22 +149,30 @@ def wrapped(text: str, indent: str = "") -> str:
     return textwrap.fill(text, width(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
+#: seconds between two lines of a counter that no terminal shows
+_QUIET_S = 30.0
+
+
 class Progress:
-    """A counter on stderr: one line that rewrites itself on a terminal, silent elsewhere."""
+    """A counter on stderr: one line that rewrites itself on a terminal; elsewhere a line now and then."""
 
     def __init__(self, label: str, total: int | None = None) -> None:
         self.label = label
         self.total = total
         self.done = 0
         self._live = sys.stderr.isatty() and not os.environ.get("CI")
+        self._said = time.monotonic()
 
     def __call__(self, done: int | None = None, total: int | None = None, text: str = "") -> None:
         self.done = self.done + 1 if done is None else done
         self.total = total if total is not None else self.total
+        of = f"/{self.total}" if self.total else ""
+        line = f"{self.label} {self.done}{of} {text}"[: width() - 1]
         if self._live:
-            of = f"/{self.total}" if self.total else ""
-            line = f"{self.label} {self.done}{of} {text}"
-            print("\r\x1b[K" + line[: width() - 1], end="", file=sys.stderr, flush=True)
+            print("\r\x1b[K" + line, end="", file=sys.stderr, flush=True)
+        elif time.monotonic() - self._said > _QUIET_S:
+            self._said = time.monotonic()
+            print(line.rstrip(), file=sys.stderr, flush=True)
 
     def clear(self) -> None:
         if self._live:
@@ -203,7 +212,6 @@ _LAST_SECOND = 253402300799
 
 def now() -> int:
     """Seconds since 1970 for a commit: SOURCE_DATE_EPOCH, else the clock."""
-    import time
 
     from rover_store.errors import UsageError
 

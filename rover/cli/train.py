@@ -73,11 +73,27 @@ def command(
     if dry_run:
         _plan(store, config, as_json)
         return
-    state, stopped = _train(store, config, out, resume, sandbox)
+    had_ended = resume and _ended(out)
+    try:
+        state, stopped = _train(store, config, out, resume, sandbox)
+    except KeyboardInterrupt:
+        if (out / "config.toml").exists():
+            note(f"stopped within a step; go on from the one before with: rover train --out {out} --resume")
+        raise
     if stopped and not state.finished:
         note(f"stopped at step {state.step}, which is saved; go on with: rover train --out {out} --resume")
         raise KeyboardInterrupt
+    if had_ended:
+        note(f"the run had ended at step {state.step}; to train its model further: --from {out} and another --out")
     _report(out, config, state, as_json)
+
+
+def _ended(out: Path) -> bool:
+    """Whether the run's newest checkpoint is its end."""
+    from rover_train.train import checkpoint
+
+    newest = checkpoint.latest(out)
+    return newest is not None and checkpoint.check(newest, files=False).finished
 
 
 def _train(store: Store, config: Config, out: Path, resume: bool, sandbox: str) -> tuple[State, bool]:
@@ -122,8 +138,20 @@ def _plan(store: Store, config: Config, as_json: bool) -> None:
             left_out = [what for what in found.counts if what not in ("packages", "rows", "demonstrations")]
             told += [f"{found.counts[what]} {what.replace('_', ' ')}" for what in left_out]
             rows.append((f"for {part}", ", ".join(told)))
+    rows.append(("budget", _budget(config)))
     print(table(rows, ("what", "value")))
     note("nothing was written")
+
+
+def _budget(config: Config) -> str:
+    """How long the run is to be."""
+    if config.method == "sft":
+        sft = config.sft
+        length = counted(sft.steps, "step") if sft.steps else f"epochs: {sft.epochs:g}"
+        return f"{length}, {counted(sft.batch_size, 'row')} a step"
+    rl = config.rl
+    whole = counted(rl.steps * rl.tasks * rl.group, "rollout")
+    return f"{counted(rl.steps, 'step')} of {counted(rl.tasks, 'package')} x {counted(rl.group, 'rollout')}: {whole}"
 
 
 def _report(out: Path, config: Config, state: State, as_json: bool) -> None:
@@ -137,10 +165,14 @@ def _report(out: Path, config: Config, state: State, as_json: bool) -> None:
     if as_json:
         print_json(shown)
         return
-    scores = ", ".join(f"{key} {value:.4g}" for key, value in sorted(state.scores.items())) or "none"
+    scores = ", ".join(_score(key, value) for key, value in sorted(state.scores.items())) or "none"
     rows = [
         ("run", str(out)), ("revision", config.revision), ("method", config.method),
         ("steps", state.step), ("validation at the end", scores), ("best at step", shown["best"]), ("model", best),
     ]  # fmt: skip
     print(table(rows, ("what", "value"), whole=(1,)))
     note(f"next: rover eval --model {out}")
+
+
+def _score(key: str, value: float) -> str:
+    return f"{key} {100 * value:.1f} %" if key == "success" else f"{key} {value:.4g}"

@@ -79,14 +79,13 @@ class Display:
         short = [f for f in figures if f.label != "warning" and not f.label.startswith("validation")]
         table = Table.grid(padding=(0, 2))
         half = -(-len(short) // 2)
-        table.title = Text(plain(self._title), style="bold")
-        table.title_justify = "left"
         for _ in range(2):
             table.add_column(style="dim")
             table.add_column(justify="right")
         for left, right in zip(short[:half], [*short[half:], None], strict=False):
             table.add_row(left.label, left.value, *((right.label, right.value) if right else ()))
         whole = Table.grid()
+        whole.add_row(Text(plain(self._title), style="bold"))
         whole.add_row(table)
         for figure in figures:
             if figure not in short:

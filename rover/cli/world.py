@@ -22,7 +22,7 @@ def command(
 ) -> None:
     """Make a small world to train in: workspaces, and a small model.
 
-    DIR gets N folders of small CSV files, for `rover build --from DIR --each --family chores`. The model has 1.6
+    DIR gets N folders of small CSV files, for `rover build --from DIR --each --family chores`. The model has 1.7
     million parameters and a tokenizer trained on what tools and policies say; it is pretrained on drills (reading,
     copying, looking up and editing made-up tables, no package among them). Train it as `small:FOLDER`. Equal seeds
     give equal files. `rover help chores` tells more.

@@ -140,7 +140,7 @@ def _of_package(
                 known.add(content)
                 chosen.append(one)
     counts = len(rows) - dropped["infra_error"] - dropped["verifier_error"]
-    if entry is not None and known:
+    if entry is not None and counts:
         new = PilotCount(policy=rows[0].policy, seed=seed, attempts=counts, passed=len(passed))
         files = {folder.path_of(one.rollout): one.dump() for one in chosen}
         files[f"{folder.FOLDER}/{folder.PILOT}"] = folder.counted(_pilot(store, entry), entry, new).dump()

@@ -73,7 +73,10 @@ def split_of(store: Store, config: Config) -> Split:
         )
     found = splits.load(Path(data.split))
     if found.revision != config.revision:
-        raise UsageError(f"{data.split}: the split is of revision {found.revision[:12]}, not {config.revision[:12]}")
+        hint = f"name that revision: --revision {found.revision[:12]}; or make a new split"
+        raise UsageError(
+            f"{data.split}: the split is of revision {found.revision[:12]}, not {config.revision[:12]}", hint=hint
+        )
     return found if data.pattern == "*" and not data.tags else splits.narrowed(
         store, found, pattern=data.pattern, tags=data.tags
     )  # fmt: skip

@@ -17,6 +17,7 @@ import torch.nn.functional as nnf
 from torch import Tensor
 
 from rover_store.errors import UsageError
+from rover_train.models import quiet
 from rover_train.render import Renderer, dialect
 from rover_train.rows import Row
 from rover_train.train import optim
@@ -52,7 +53,8 @@ def pretrain(
     facts = _train(model, renderer, seed, steps, told)
     seconds = time.process_time() - began
     words.save(folder, tokenizer)
-    model.save_pretrained(str(folder))
+    with quiet():
+        model.save_pretrained(str(folder))
     size = sum(p.numel() for p in model.parameters())
     made = {"seed": seed, "vocabulary": len(tokenizer), "parameters": size, **facts}
     (folder / "world.json").write_text(json.dumps(made, indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -17,6 +17,7 @@ from rover_train.rl.schedule import number
 REVISION = "a" * 40
 #: package -> workspace, family, level
 PACKAGES = {"p1": ("north", "edit", 1), "p2": ("north", "memo", 2), "p3": ("south", "edit", None)}
+MORE = {"p4": ("west", "edit", None)}
 
 
 def evaluation(outcomes: str, *, names: tuple[str, ...] = ("p1", "p2", "p3"), **more: Any) -> Evaluation:
@@ -25,7 +26,7 @@ def evaluation(outcomes: str, *, names: tuple[str, ...] = ("p1", "p2", "p3"), **
     rows = []
     for at, letter in enumerate(outcomes):
         name, attempt = names[at // 2], at % 2
-        workspace, family, level = PACKAGES[name]
+        workspace, family, level = (PACKAGES | MORE)[name]
         rows.append(
             EvalRow(
                 package=name, workspace=workspace, family=family, difficulty=level, attempt=attempt,
@@ -56,9 +57,18 @@ def test_pairs() -> None:
 
 
 def test_the_interval_is_clustered_by_workspace() -> None:
-    """All of north gains, south does not: drawing two workspaces gives 0, 4/6 or 1, so the interval is [0, 1]."""
-    (b,) = compare([Side("a", evaluation("FFFFFF")), Side("b", evaluation("PPPPFF"))]).against
+    """All of north gains, south and west do not: of three that are drawn none is north (8 of 27), or all are (1 of 27),
+    so the interval is [0, 1]."""
+    names = (*PACKAGES, *MORE)
+    before, after = (Side(n, evaluation(o, names=names)) for n, o in (("a", "FFFFFFFF"), ("b", "PPPPFFFF")))
+    (b,) = compare([before, after]).against
     assert (b.success.difference.low, b.success.difference.high) == (0.0, 1.0)
+
+
+def test_two_workspaces_that_agree_are_no_certainty() -> None:
+    (b,) = compare([Side("a", evaluation("FFFFFF")), Side("b", evaluation("PPPPPP"))]).against
+    found = b.success.difference
+    assert (found.value, found.low, found.high, found.clusters) == (1.0, None, None, 2)
 
 
 def test_a_policy_error_is_no_pass_and_stays() -> None:
