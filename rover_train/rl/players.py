@@ -92,5 +92,5 @@ class ServedPlayer:
 
 
 def policy_id(loaded: Loaded, renderer: Renderer, sampler: Any) -> str:
-    """Names the weights, the rendering and the sampling: equal ids act equally."""
-    return f"hf:{loaded.name}:{weights_id(loaded.model)[:16]}:{sampler.sampling.name}:{renderer.id}"
+    """Names the weights, the rendering and the sampling: equal ids act equally, wherever the model lies."""
+    return f"hf:{weights_id(loaded.model)[:16]}:{sampler.sampling.name}:{renderer.id}"
