@@ -8,6 +8,7 @@ gives, from the evidence where it holds one.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +21,15 @@ from rover.rollout.statuses import Key, Row, StatusFile
 from rover.rollout.together import Done
 from rover.sandbox.pool import Pool
 from rover.sandbox.protocol import Runtime
-from rover.verify.grade import grade, run_checks
+from rover.verify.grade import grade, ran_out, run_checks
 from rover.verify.many import Asked, Known, know
 from rover.verify.plan import Graded as State
 from rover.verify.plan import plan
 from rover_store.errors import SandboxError
-from rover_store.records import Criterion, Score, Verdict
+from rover_store.records import Criterion, Limits, Score, Verdict
+
+#: rollouts of one call that are judged by a verifier whose checks run out of time, before the rest is given up
+MOST_LATE = 2
 
 #: a status, None where a criterion has none on that tree
 Status = float | None
@@ -53,16 +57,20 @@ class TreeGrader:
         *,
         clock: Callable[[], float] = time.monotonic,
         kept: Path | None = None,
+        limits: Limits | None = None,
     ) -> None:
-        """`kept`: a file in which statuses outlive this grader."""
+        """`kept`: a file in which statuses outlive this grader; `limits`: of one grading."""
         self.runtime_id = runtime.runtime_id()
         self._evidence: Evidence = evidence if evidence is not None else MemoryEvidence()
         self._clock = clock
+        self._limits = limits
         self._boxes = Pool(runtime, max(1, workers))
         self._known = Known()
         self._file = StatusFile(kept, self.runtime_id) if kept is not None else None
         self._rows: dict[Key, Row] = self._file.rows if self._file is not None else {}
         self._new: dict[Key, Row] = {}
+        #: verifier -> how often time ran out for its checks, as this call sees it
+        self._late: Counter[str] = Counter()
         #: checks that were run in batches so far
         self.checks = 0
 
@@ -82,11 +90,13 @@ class TreeGrader:
         """Verdict and statuses of each rollout, in order; without `ways` the verdict alone. New verdicts are put into
         the evidence."""
         packages: dict[str, list[tuple[Env, Done]]] = {}
+        self._late = Counter({verifier: min(n, MOST_LATE - 1) for verifier, n in self._late.items()})  # one more try
         for env, done in items:
             if done.result.trajectory.end != "infra_error":
                 packages.setdefault(env.verifier_id, []).append((env, done))
-        for some in packages.values():
-            self._know(some, ways)
+        for verifier, some in packages.items():
+            if not self._late[verifier]:  # in a batch each of them would take its whole time
+                self._know(some, ways)
         try:
             with Keeper(self._evidence, self._clock, set()) as keeper:
                 return [self._one(env, done, keeper, ways) for env, done in items]
@@ -108,7 +118,7 @@ class TreeGrader:
                     between[key] = Asked(_progress(env), _state(env, done, tree), False)
         env, asked = items[0][0], [*ends.values(), *between.values()]
         try:
-            self.checks += know(self._boxes.box, env.verifier_id, env.verifier_files, asked, self._known)
+            self.checks += know(self._boxes.box, env.verifier_id, env.verifier_files, asked, self._known, self._limits)
         except SandboxError:
             return  # what is not known is run one by one, and says so
 
@@ -133,11 +143,20 @@ class TreeGrader:
         return known if known is not None and grading.holds(known, done.result.id, env) else None
 
     def _judged(self, env: Env, done: Done) -> Verdict:
-        """The verdict; a crash of the verifier or the box is tried once more, as the engine does."""
+        """The verdict; a crash of the verifier or the box is tried once more, as the engine does, but not where time
+        ran out: a check that hangs would take it again and again."""
+        if self._late[env.verifier_id] >= MOST_LATE:
+            return Verdict(
+                rollout=done.result.id, verifier=env.verifier_id, outcome="verifier_error", runtime=self.runtime_id,
+                reason=f"not judged: time ran out for its checks on {MOST_LATE} others",
+            )  # fmt: skip
         state = grading.of_rollout(done.result, env)
         for left in reversed(range(grading.TRIES)):
             try:
-                found = grade(self._boxes.box, env.verifier, env.verifier_files, state, memo=self._known.memo)
+                found = grade(
+                    self._boxes.box, env.verifier, env.verifier_files, state,
+                    limits=self._limits, memo=self._known.memo,
+                )  # fmt: skip
                 verdict = found.verdict(done.result.id, env.verifier_id, self.runtime_id)
             except SandboxError as error:
                 verdict = Verdict(
@@ -147,7 +166,9 @@ class TreeGrader:
                     reason=f"SandboxError: {error.message}",
                     runtime=self.runtime_id,
                 )
-            if verdict.outcome not in ("infra_error", "verifier_error") or not left:
+            late = ran_out(verdict.scores)
+            self._late[env.verifier_id] += late
+            if verdict.outcome not in ("infra_error", "verifier_error") or late or not left:
                 break
         return verdict
 
@@ -160,6 +181,8 @@ class TreeGrader:
                 row = self._asked(env, state)
             except SandboxError:  # its box is gone; the next one is another
                 row = self._asked(env, state)
+            if self._late[env.verifier_id]:
+                return row  # what was not asked may be known another time
             self._rows[key] = self._new[key] = row
         return self._rows[key]
 
@@ -172,8 +195,11 @@ class TreeGrader:
             if criterion not in found and name in self._known.statuses:
                 found[criterion] = self._known.statuses[name]
         left = tuple(c for c in criteria if c.id not in found)
-        if left:
-            scores = run_checks(self._boxes.box, left, env.verifier_files, state, memo=memo)
+        if left and self._late[env.verifier_id] < MOST_LATE:
+            scores = run_checks(
+                self._boxes.box, left, env.verifier_files, state, limits=self._limits, memo=memo
+            )
+            self._late[env.verifier_id] += ran_out(scores)
             found |= {s.criterion: s.score for s in scores if s.status == "scored"}
         return tuple(found.get(c.id) for c in env.verifier.criteria)
 

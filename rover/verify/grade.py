@@ -17,12 +17,15 @@ from rover.sandbox.protocol import Files, Sandbox
 from rover.verify.plan import MAX_FILE_BYTES as MAX_FILE_BYTES
 from rover.verify.plan import Graded as Graded
 from rover.verify.plan import Part, job_of, plan, remember
+from rover.verify.process import LATE, NO_TIME
 from rover.verify.shown import Memo
 from rover_store.records import Criterion, Limits, Outcome, Score, Verdict, Verifier
 
 ENTRY = "rover.verify.inside:grade"
 #: Rounding slack of the pass mark.
 EPSILON = 1e-9
+
+_OUT_OF_TIME = {LATE, NO_TIME, *(f"the checks broke the {breach} limit" for breach in ("wall", "cpu"))}
 
 #: lends a box that holds some files
 Borrow = Callable[[Files], contextlib.AbstractContextManager[Sandbox]]
@@ -84,6 +87,11 @@ def judge(verifier: Verifier, scores: tuple[Score, ...], graded: Graded) -> Judg
     if graded.rollout_end == "policy_error":
         return Judgement("policy_error", share, gate, scores, f"{graded.error or 'policy error'}; {reason}")
     return Judgement("passed" if passes(verifier, share, gate) else "failed", share, gate, scores, reason)
+
+
+def ran_out(scores: tuple[Score, ...]) -> bool:
+    """Whether time ran out for some of the checks."""
+    return any(s.status == "error" and s.reason in _OUT_OF_TIME for s in scores)
 
 
 def weigh(scores: tuple[Score, ...]) -> tuple[float, int]:

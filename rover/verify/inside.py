@@ -26,7 +26,7 @@ from rover.verify import checklib, conditions
 from rover.verify.checklib import Evidence, Unreadable
 from rover.verify.checklib.bounds import TooSlow, within_time
 from rover.verify.checklib.read import read_ahead
-from rover.verify.process import become_reaper, isolated
+from rover.verify.process import NO_TIME, become_reaper, isolated
 
 Json = dict[str, Any]
 
@@ -74,7 +74,7 @@ def _part(criteria: list[Json], payload: Json, deadline: float, spoilt: str) -> 
     for criterion in criteria:
         left = min(float(payload.get("check_wall_s", 10.0)), deadline - time.monotonic())
         if spoilt or left <= 0:
-            found = {"error": spoilt or "no time was left for this check"}
+            found = {"error": spoilt or NO_TIME}
         else:
             found = irregular(criterion, payload) or _checked(criterion, payload, left)
             if stats() != seen:

@@ -20,6 +20,7 @@ import os
 import select
 import shutil
 import tempfile
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +33,9 @@ Json = dict[str, Any]
 EPOCH = 946684800  # 2000-01-01: the time of every file that a box lays out
 #: seconds beyond its own limit after which a state's process is ended
 PATIENCE = 5.0
+#: a job that takes this share of its time is slow; after so many the rest is not begun: a check that hangs would take
+#: its whole time on each of them
+SLOW, MOST_SLOW = 0.25, 2
 TEMPORARY = ("/tmp", "/dev/shm")
 
 #: offset and size on the shelf
@@ -40,7 +44,7 @@ Span = tuple[int, int]
 
 def grade(payload: Json) -> list[Any]:
     """What came of each job, in order; None where its process did not end well, or was not begun because an earlier one
-    left traces.
+    left traces or several were slow.
 
     payload: jobs [(span, seconds)], blobs {id: span}. A job on the shelf is {files: {path: blob id}, grade: payload of
     `inside.grade`}, and gives {criterion: {score, reason} or {error}}; or {series: see `inside_series`}.
@@ -52,10 +56,15 @@ def grade(payload: Json) -> list[Any]:
     before, strewn = _stats("verifier"), _strewn()
     inside.compile_checks("verifier")
     with tempfile.TemporaryFile() as spool:
+        slow = 0
         for span, wall_s in payload["jobs"]:
+            began = time.monotonic()
             done.append(_state(shelf, span, payload["blobs"], spool.fileno(), wall_s))
+            slow += time.monotonic() - began > SLOW * wall_s
             if not _emptied() or _stats("verifier") != before or _strewn() != strewn:
                 done[-1] = False
+                break
+            if slow == MOST_SLOW:
                 break
         spool.seek(0)
         said = iter([json.loads(line) for line in spool.read().splitlines()])

@@ -19,6 +19,8 @@ RESULT_BYTES = 64 << 10
 PRINT_BYTES = 256 << 10
 MEMORY_BYTES = 1 << 30
 FILE_BYTES = 1 << 20
+#: why a check has no result whose time was over, or was over before it began
+LATE, NO_TIME = "the check did not end in time", "no time was left for this check"
 
 
 def isolated(work: Callable[[], Any], wall_s: float) -> tuple[Any, str]:
@@ -109,7 +111,7 @@ def _drain(pid: int, result: int, prints: int, deadline: float) -> tuple[bytes, 
         while True:
             ready, _, _ = select.select(list(watched), [], [], max(0.0, deadline - time.monotonic()))
             if not ready:
-                return data, "the check did not end in time"
+                return data, LATE
             for fd in set(ready) - {ended}:
                 chunk = os.read(fd, 65536)
                 if not chunk:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from rover.policy.registry import get_policy
 from rover.policy.scripted import ScriptedPolicy
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env, env_from_files, tree_of
-from rover.rollout.progress import Graded, TreeGrader
+from rover.rollout.progress import MOST_LATE, Graded, TreeGrader
 from rover.rollout.records import EndState, MemoryEvidence, RolloutRequest, rollout_id
 from rover.rollout.statuses import StatusFile
 from rover.rollout.together import Done, Together, in_time, keep
@@ -29,7 +30,7 @@ from rover.sandbox.rendezvous import ask
 from rover.verify.grade import run_checks
 from rover.verify.plan import Graded as State
 from rover_store.errors import PackageError, ProviderError, SandboxError
-from rover_store.records import Call, ToolCall
+from rover_store.records import Call, Limits, ToolCall
 
 RESOURCES = summary_resources()
 SMALL = env_from_files(summary_package(), RESOURCES)
@@ -152,6 +153,35 @@ def test_statuses_outlive_their_grader_and_a_damaged_file_is_begun_anew(
     file.write_bytes(data)
     with TreeGrader(box_runtime, evidence, kept=file) as grader:
         assert grader.grade(items) == graded
+
+
+HANGING = """
+import time
+
+
+def rows(ev):
+    time.sleep(1000)
+"""
+
+
+def test_a_check_that_hangs_is_not_waited_for_on_every_tree(box_runtime: Runtime) -> None:
+    env = env_from_files(with_checks(HANGING, ("rows",), "hanging"), RESOURCES)
+    plans = [
+        ScriptedPolicy([(ToolCall(id="1", tool="write_file", arguments={"path": "report.csv", "content": text}),)])
+        for text in "abcdefgh"
+    ]
+    with Together(box_runtime) as together:
+        played = together.play([RolloutRequest(env, plan, 0) for plan in plans])
+    began = time.monotonic()
+    with TreeGrader(box_runtime, limits=Limits(wall_s=1.2)) as grader:
+        first = grader.grade([(env, done) for done in played])
+        again = grader.grade([(env, done) for done in played])
+    waited = time.monotonic() - began
+    assert waited < 16 * 1.0  # one second is what each tree of each rollout would take, and more in the batch
+    assert {one.verdict.outcome for one in (*first, *again)} == {"verifier_error"}
+    reasons = [one.verdict.reason for one in first]
+    assert sum("did not end in time" in reason for reason in reasons) <= MOST_LATE
+    assert any("not judged" in reason for reason in reasons)
 
 
 def test_what_is_kept_the_engine_takes_for_its_own(box_runtime: Runtime, played: list[Done]) -> None:
