@@ -41,6 +41,15 @@ def find(folder: Path | None) -> Path:
     raise NotAStore(here)
 
 
+def above(place: Path) -> Path | None:
+    """The .rover of a store that a path is, or lies in, also by a link; None where it is in no store's."""
+    real = Path(os.path.realpath(place))
+    for folder in (real, *real.parents):
+        if os.path.isfile(folder / "config.toml") and os.path.isdir(folder / "store.git"):  # no error for odd paths
+            return folder
+    return None
+
+
 class NotAStore(StoreError):
     """No store here nor in any folder above."""
 

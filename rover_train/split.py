@@ -14,9 +14,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rover_store.errors import UsageError
+from rover_store.errors import PackageError, UsageError
 from rover_store.ids import digest
 from rover_store.records import Split, SplitPart
+from rover_train import places
 from rover_train.selection import Described, select, selected
 
 if TYPE_CHECKING:
@@ -72,12 +73,15 @@ def by_globs(
 
 
 def load(path: Path) -> Split:
-    """A split that was written as JSON. UsageError where there is none, PackageError where it is malformed."""
+    """A split that was written as JSON. UsageError where there is none, PackageError where it is malformed, or where
+    its parts are not apart."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise UsageError(f"{path}: no split can be read there: {error.strerror}") from None
-    return Split.load(data, str(path))
+    split = Split.load(data, str(path))
+    _refuse_twice(split, path)
+    return split
 
 
 def write(split: Split, path: Path) -> None:
@@ -87,6 +91,7 @@ def write(split: Split, path: Path) -> None:
 
 def save(path: Path, data: bytes) -> None:
     """Write a file that a person named. UsageError where that cannot be."""
+    places.refuse(path)
     try:
         path.write_bytes(data)
     except OSError as error:
@@ -178,6 +183,18 @@ def _refuse_straddling(parts: Mapping[str, Sequence[Described]]) -> None:
                     raise UsageError(f"{a} and {b} are not apart: {said}")
     if not parts["train"]:
         raise UsageError("the train part is empty")
+
+
+def _refuse_twice(split: Split, path: Path) -> None:
+    """PackageError where a package or a workspace of a record is in two parts, or twice in one."""
+    for what, field in (("", "packages"), ("workspace ", "workspaces")):
+        found = [(name, part.replace("_", "-")) for part in PARTS for name in getattr(split.part(part), field)]
+        where: dict[str, str] = {}
+        for name, part in found:
+            if name in where:
+                said = f"{part} twice" if where[name] == part else f"{where[name]} and {part}"
+                raise PackageError(str(path), "", f"{what}{name} is in {said}")
+            where[name] = part
 
 
 def _merged(clusters: Iterable[Sequence[Described]]) -> tuple[tuple[str, ...], ...]:

@@ -9,7 +9,7 @@ from learnable import Place, tagged
 from store_samples import new_store
 
 from rover_store.errors import PackageError, UsageError
-from rover_store.records import Split
+from rover_store.records import Split, SplitPart
 from rover_store.store import Store
 from rover_train import split as splits
 from rover_train.selection import select
@@ -106,6 +106,37 @@ def test_selection_by_tags(store: Store) -> None:
     assert "family" in error.value.hint
     with pytest.raises(UsageError, match="matches 'q'"):
         names(pattern="q")
+
+
+@pytest.mark.parametrize(
+    ("train", "held_out", "said"),
+    [
+        ((("w",), ("a", "b")), (("x",), ("b",)), "b is in train and held-out"),
+        ((("w", "x"), ("a",)), (("x",), ("b",)), "workspace x is in train and held-out"),
+        ((("w",), ("a", "b", "a")), (("x",), ("c",)), "a is in train twice"),
+        ((("w", "w"), ("a",)), (("x",), ("c",)), "workspace w is in train twice"),
+    ],
+)
+def test_a_record_whose_parts_are_not_apart_is_refused(
+    tmp_path: Path, train: tuple[tuple[str, ...], ...], held_out: tuple[tuple[str, ...], ...], said: str
+) -> None:
+    parts = [SplitPart(workspaces=w, packages=p) for w, p in (train, ((), ()), held_out)]
+    made = Split(revision="a" * 40, train=parts[0], validation=parts[1], held_out=parts[2])
+    path = tmp_path / "split.json"
+    path.write_bytes(made.dump())
+    with pytest.raises(PackageError) as error:
+        splits.load(path)
+    assert error.value.message == f"{path}: {said}"
+
+
+def test_every_split_that_is_made_can_be_read(store: Store, tmp_path: Path) -> None:
+    places = {**packages("a", "b", "c", "d"), "a-9": Place("a", ("x",)), "b-9": Place("b", ("x",)), "e-9": Place()}
+    tagged(store, places)
+    globs = splits.by_globs(store, "HEAD", train=["[ab]-*", "a-*"], validation=["c-*"], held_out=["d-*", "e-*"])
+    every = splits.make(store, "HEAD", shares=(0.5, 0.25, 0.25))
+    for made in (globs, every, splits.narrowed(store, globs, pattern="a-*")):
+        splits.write(made, tmp_path / "split.json")
+        assert splits.load(tmp_path / "split.json") == made
 
 
 def test_a_split_is_a_file(store: Store, tmp_path: Path) -> None:
