@@ -56,6 +56,7 @@ def command(
 
     Example: rover train --revision main --method sft --model base --out sft
     """
+    from rover_train import places
     from rover_train.train.asked import Asked, config_of, pinned, resumed
 
     asked = Asked(revision, method, model, start, file, sets, seed)
@@ -67,6 +68,7 @@ def command(
     if out is None:
         raise UsageError("--out is missing: the folder of the run")
     need_extra()
+    places.refuse(out)
     config = resumed(asked, out) if resume else config_of(asked)
     store = open_store()
     config = pinned(store, config)

@@ -20,7 +20,11 @@ def need_extra() -> None:
 
 def writable(**options: Path | None) -> None:
     """UsageError where a file that an option names could not be written, before any work is done for it."""
+    from rover_train import places
+
     for name, path in options.items():
+        if path is not None:
+            places.refuse(path)
         if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
             raise UsageError(f"--{name} {path}: no file can be written there")
 

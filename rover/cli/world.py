@@ -29,14 +29,18 @@ def command(
 
     Example: rover world world --workspaces 40 --model base --seed 1
     """
+    from rover_train import places
+
     if folder is None and model is None:
         raise UsageError("nothing to make", hint="name a folder for workspaces, --model FOLDER, or both")
     if model is not None:
         need_extra()
+        places.refuse(model)
         if model.exists() and (not model.is_dir() or any(model.iterdir())):
             raise UsageError(f"--model {model}: is there already")
     made: dict[str, Any] = {}
     if folder is not None:
+        places.refuse(folder)
         from rover_train.world.workspaces import write
 
         made["workspaces"] = [str(path) for path in write(folder, workspaces, seed)]

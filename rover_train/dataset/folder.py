@@ -18,6 +18,7 @@ from typing import Any
 
 from rover_store.errors import StoreError, UsageError
 from rover_store.ids import digest
+from rover_train import places
 from rover_train.extra import needed
 
 ARROW = "data-00000-of-00001.arrow"
@@ -38,6 +39,7 @@ def library() -> Any:
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
     """A folder that appears at its place when the block ends well. UsageError where something is there already."""
+    places.refuse(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder}: exists and is not empty")
     begun = folder.absolute().with_name(f".{folder.absolute().name}.part")

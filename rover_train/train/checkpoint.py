@@ -12,6 +12,7 @@ one that saves. Reading needs no torch; `save` and `restore` do.
 from __future__ import annotations
 
 import hashlib
+import pickle
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -167,7 +168,19 @@ def sha256_of(path: Path) -> str:
 
 
 def restore(folder: Path, model: nn.Module, optimiser: Optimiser) -> None:
-    """Put weights, moments and random state back, exactly. `check` comes first."""
+    """Put weights, moments and random state back, exactly. `check` comes first; CheckpointError where trainer.pt
+    holds anything but what `save` writes (no code of it is ever run)."""
+    import torch
+
+    try:
+        _put_back(folder, model, optimiser)
+    except torch.OutOfMemoryError:
+        raise
+    except (pickle.UnpicklingError, EOFError, LookupError, TypeError, ValueError, AttributeError, RuntimeError) as e:
+        raise CheckpointError(folder, "trainer.pt does not hold what rover writes", hint=_HINT) from e
+
+
+def _put_back(folder: Path, model: nn.Module, optimiser: Optimiser) -> None:
     import torch
 
     from rover_train.train import rng

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from rover_store.errors import UsageError
 from rover_train import config as configs
-from rover_train import report
+from rover_train import places, report
 from rover_train.config import Config
 from rover_train.evaluation import kept_in
 from rover_train.train import card, checkpoint
@@ -177,6 +177,7 @@ def _held(run: Run) -> Iterator[None]:
 
 def refuse_used(folder: Path) -> None:
     """UsageError where no run can begin."""
+    places.refuse(folder)
     if (folder / CONFIG).exists():
         raise UsageError(f"{folder}: a run is there already", hint="--resume goes on with it; or take another --out")
     if folder.exists() and not folder.is_dir():
@@ -188,6 +189,7 @@ def refuse_used(folder: Path) -> None:
 
 def resume(folder: Path, *, expect: Config | None = None, disk: Disk | None = None) -> Run:
     """Take a run up at its newest checkpoint. `expect`: what was asked for; it must be what the run is."""
+    places.refuse(folder)
     config = config_of(folder)
     if expect is not None:
         _same(folder, config, expect)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -219,6 +220,26 @@ def test_a_call_that_cannot_be_is_one_line_and_leaves_nothing(words: tuple[str, 
     assert head() == before
 
 
+@pytest.mark.parametrize("more", [GOOD, ("--resume",)])
+def test_what_is_no_place_for_a_run_is_one_line(more: tuple[str, ...]) -> None:
+    before = sorted(Path(".rover").rglob("*"))
+    refused(train(os.fsdecode(b"never\xff"), *more), 2, "never\\xff: the name is not UTF-8")
+    Path("link").unlink(missing_ok=True)
+    Path("link").symlink_to(".rover/store.git")
+    for out in (".rover", ".rover/never", "link/never", "sft/../.rover/never"):
+        refused(train(out, *more), 2, f"{out}: within the store ")
+    assert sorted(Path(".rover").rglob("*")) == before
+    assert not [name for name in os.listdir() if name.startswith("never")]
+
+
+@pytest.mark.parametrize("words", [("dataset",), ("split", "--train", "*"), ("world", "--model"), ("pilot", "--split",
+                                   "split.json"), ("eval", "--policy", "solver", "--revision", "main")])  # fmt: skip
+def test_other_places_that_are_none_are_one_line(words: tuple[str, ...]) -> None:
+    named = words if words[-1].startswith("--m") else (*words, "--out")
+    refused(rover(*named, os.fsdecode(b"never\xff")), 2, "never\\xff: the name is not UTF-8")
+    refused(rover(*named, ".rover/never"), 2, ".rover/never: within the store ")
+
+
 def test_a_folder_that_cannot_be_made_is_one_line() -> None:
     refused(train("run.toml/never", *GOOD), 2, "run.toml/never: cannot be made: Not a directory")
 
@@ -260,6 +281,32 @@ def test_a_damaged_checkpoint_is_one_line() -> None:
     assert newest is not None
     (newest / "trainer.pt").write_bytes(b"")
     refused(train("damaged", "--resume"), 2, "corrupt: trainer.pt is not as it was written")
+
+
+class Foreign:
+    """What a pickle would make a process do."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, ("ran",)
+
+
+@pytest.mark.parametrize("content", [Foreign(), [], {"weights": 1}, {"weights": {}, "optimiser": {}, "rng": {}}])
+def test_a_checkpoint_of_something_else_is_one_line_and_runs_nothing(content: object) -> None:
+    import torch
+
+    shutil.rmtree("foreign", ignore_errors=True)
+    shutil.copytree("sft", "foreign")
+    newest = checkpoint.latest(Path("foreign"))
+    assert newest is not None
+    torch.save(content, newest / "trainer.pt")
+    state = json.loads((newest / "state.json").read_bytes())
+    state["files"]["trainer.pt"] = checkpoint.sha256_of(newest / "trainer.pt")
+    state["finished"] = False
+    text = json.dumps(state).encode()
+    (newest / "state.json").write_bytes(text)
+    (newest / "DONE").write_text(hashlib.sha256(text).hexdigest() + "\n")
+    refused(train("foreign", "--resume"), 2, f"{newest}: ")
+    assert not Path("ran").exists()
 
 
 def test_help_and_settings_import_no_torch() -> None:
