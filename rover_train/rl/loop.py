@@ -246,7 +246,8 @@ class Loop:
         if not rl.server:
             return OwnPlayer(self.loaded, self.renderer, mixed=placed.mixed, **drawn)
         served = VllmSampler(rl.server, rl.server_model, self.renderer, lanes=rl.width, **drawn)
-        return ServedPlayer(self.loaded, served, Path(rl.server_folder or self.run.folder / "adapters"))
+        folder = Path(rl.server_folder or self.run.folder / "adapters")
+        return ServedPlayer(self.loaded, served, folder, own=not rl.server_folder)
 
     def _judge(self) -> Player:
         turn = self.config.rl.max_turn_tokens

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -64,10 +65,12 @@ class ServedPlayer:
 
     exact = False
 
-    def __init__(self, loaded: Loaded, sampler: VllmSampler, folder: Path) -> None:
+    def __init__(self, loaded: Loaded, sampler: VllmSampler, folder: Path, *, own: bool = False) -> None:
+        """`own`: the folder is the run's, so it goes when the run is over; a folder that a person named stays."""
         self.loaded = loaded
         self.sampler = sampler
         self.folder = folder
+        self.own = own
         self._last: Path | None = None
         sampler.check()
 
@@ -89,6 +92,12 @@ class ServedPlayer:
         self.sampler.close()
         if self._last is not None:
             shutil.rmtree(self._last, ignore_errors=True)
+        if not self.own:
+            return
+        for place in self.folder.glob("adapter-*"):  # of a process that was killed
+            shutil.rmtree(place, ignore_errors=True)
+        with suppress(OSError):  # it may not be there, or hold what is not ours
+            self.folder.rmdir()
 
 
 def policy_id(loaded: Loaded, renderer: Renderer, sampler: Any) -> str:

@@ -295,6 +295,7 @@ def test_a_server_samples_with_the_adapter_of_each_step(world: World, tmp_path: 
         asked = [request["model"] for request in server.requests if "model" in request]
     assert len(set(asked)) == 2
     assert "base" not in asked
+    assert not (tmp_path / "run/adapters").exists()
     steps = [row for row in read(tmp_path / "run/log.jsonl") if row["kind"] == "train"]
     assert all(row["sampler_gap"] < 1e-4 for row in steps)
     assert all(row["importance"] == pytest.approx(1.0, abs=1e-4) for row in steps)
