@@ -13,6 +13,9 @@ from typing import Any
 from rover.policy.protocol import MALFORMED
 from rover_store.records import ToolCall, Usage
 
+#: an answer of more tokens than this is a wrong count
+MOST_TOKENS = 1 << 31
+
 
 class NotACompletion(Exception):
     """The bytes are no chat completion; the message says why."""
@@ -116,7 +119,7 @@ def _arguments(value: Any) -> dict[str, Any]:
 
 
 def _usage(value: dict[str, Any], messages: list[dict[str, Any]], text: str, calls: tuple[ToolCall, ...]) -> Usage:
-    """Tokens as the server counts them; four characters a token where it does not."""
+    """Tokens as the server counts them; four characters a token where it does not, or counts what cannot be."""
     told = value.get("usage")
     told = told if isinstance(told, dict) else {}
     said = text + "".join(json.dumps(call.arguments) for call in calls)
@@ -124,7 +127,7 @@ def _usage(value: dict[str, Any], messages: list[dict[str, Any]], text: str, cal
     counts = {}
     for name, estimate in estimates.items():
         count = told.get(name)
-        counts[name] = count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else estimate
+        counts[name] = count if type(count) is int and 0 <= count < MOST_TOKENS else estimate
     return Usage(**counts)
 
 

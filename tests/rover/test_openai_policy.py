@@ -5,7 +5,10 @@ import gc
 import json
 import threading
 import time
+import tracemalloc
+import zlib
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -81,6 +84,22 @@ def flood(handler):
     handler.end_headers()
     for _ in range(200):
         handler.wfile.write(b"x" * 10_000)
+
+
+def endless(handler):
+    """An error whose body has no end."""
+    handler.send_response(400)
+    handler.send_header("Transfer-Encoding", "chunked")
+    handler.end_headers()
+    while True:
+        handler.wfile.write(b"4000\r\n" + b"x" * 0x4000 + b"\r\n")
+
+
+def packed(megabytes, kind="gzip"):
+    """Much in little: a thousandth of what it unpacks to."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
+    parts = [packer.compress(b"x" * (1 << 20)) for _ in range(megabytes)]
+    return b"".join([*parts, packer.flush()]), {"Content_Encoding": kind}
 
 
 @contextmanager
@@ -196,6 +215,54 @@ def test_a_fault_that_stays_is_the_servers(bad, words, requests):
     assert len(asked) == requests
 
 
+BOMB, AS_GZIP = packed(60)
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (endless, "HTTP 400: xxx"),
+        (say(BOMB, 400, **AS_GZIP), "HTTP 400: xxx"),
+        (say(BOMB, 200, **AS_GZIP), "longer than 100000 bytes"),
+        (say(BOMB, 307, Location="http://127.0.0.1:1/v1", **AS_GZIP), "HTTP 307: redirected to http://127.0.0.1:1/v1"),
+        (say(BOMB, 401, Content_Encoding="br"), "HTTP 401: the body is encoded as 'br'"),
+        (say(BOMB[:50], 200, **AS_GZIP), "ends before its gzip does"),
+        (say(b"{}" * 9, 200, **AS_GZIP), "not the gzip"),
+    ],
+    ids=["endless", "error", "success", "redirect", "unasked", "part", "no-gzip"],
+)
+def test_no_body_takes_more_memory_than_its_limit(bad, words):
+    tracemalloc.start()
+    try:
+        with server(bad) as (url, _), pytest.raises(ProviderError) as caught:
+            act(url, settings=replace(QUICK, retries=0, request_s=5))
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert caught.value.message.startswith(f"{url}: ")
+    assert words in caught.value.message
+    assert len(caught.value.message) < 500
+    assert most < 10 << 20
+
+
+def test_a_packed_answer_is_read():
+    packer = zlib.compressobj(9, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
+    data = packer.compress(json.dumps(completion("fine")).encode()) + packer.flush()
+    with server(say(data, **AS_GZIP)) as (url, asked):
+        assert act(url).message == "fine"
+    assert {name.lower(): text for name, text in asked[0][0].items()}["accept-encoding"] == "gzip"
+
+
+@pytest.mark.parametrize(
+    "said", ["path too long", "the context window is not set", "HTTP 400", "[" * 5000], ids=range(4)
+)
+def test_errors_that_only_sound_like_a_full_context_are_the_servers(said):
+    with server(say({"error": {"message": said}}, 400)) as (url, _), pytest.raises(ProviderError, match="HTTP 400"):
+        act(url)
+    with server(say(said.encode(), 400)) as (url, _), pytest.raises(ProviderError, match="HTTP 400"):
+        act(url)
+
+
 def test_a_server_that_refuses_connections():
     with server(GOOD) as (url, _):
         pass
@@ -270,9 +337,12 @@ def test_an_unknown_tool_and_missing_ids_go_on():
     [
         (say({"error": {"message": "too many", "code": "context_length_exceeded"}}, 400), "no longer fits"),
         (say({"error": {"message": "This model's maximum context length is 8192"}}, 400), "no longer fits"),
+        (say({"error": {"message": "prompt is longer than the maximum model length of 8"}}, 400), "no longer fits"),
+        (say({"error": {"message": "However, the model's context length is only 8 tokens"}}, 400), "no longer fits"),
+        (say({"error": {"message": "the request exceeds the available context size"}}, 400), "no longer fits"),
         (say(completion("and then", finish="length")), "cut at its limit"),
     ],
-    ids=["code", "words", "cut"],
+    ids=["code", "words", "vllm", "vllm-new", "llama.cpp", "cut"],
 )
 def test_what_is_the_models_own_doing(step, words):
     with server(step) as (url, asked), pytest.raises(PolicyFailure, match=words):
@@ -285,6 +355,15 @@ def test_tokens_are_estimated_where_the_server_counts_none():
         usage = act(url).usage
     assert usage.completion_tokens == 100
     assert usage.prompt_tokens > 50
+
+
+@pytest.mark.parametrize("count", ["9" * 400, "-1", "NaN", "1e999", "true", str(1 << 31)])
+def test_a_count_that_cannot_be_is_as_good_as_none(count):
+    body = json.dumps(completion("x" * 400)).replace(": 7}", f": {count}}}").replace(": 11,", f": {count},")
+    assert body.count(count) == 2
+    with server(say(body.encode())) as (url, _):
+        usage = act(url).usage
+    assert (usage.completion_tokens, 50 < usage.prompt_tokens < 5000) == (100, True)
 
 
 def test_text_that_utf8_cannot_carry_is_replaced():
