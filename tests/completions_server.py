@@ -2,7 +2,9 @@
 clients with. It shares no code with them: every request is one whole forward pass a token, sampled by torch.
 
     with CompletionsServer(model, "base") as server: server.url
-    server.faults.append("503")    what the next request meets instead: 503, close, half, stall, nonsense
+    server.faults.append("503")    what the next request meets instead: 503, close, half, stall, nonsense; bytes, and
+                                   the end of the connection; (status, JSON or text); ("drip", bytes, what follows
+                                   again and again, seconds between) until the client or the server goes
     server.stop(); server.start()  it dies, and comes back on the same port
 """
 
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,7 +29,7 @@ class CompletionsServer:
         self.name = name
         self.context = context
         self.adapters: dict[str, str] = {}
-        self.faults: list[str] = []
+        self.faults: list[Any] = []
         self.takes_adapters = True
         self.requests: list[dict[str, Any]] = []
         #: most requests that were under way at the same time
@@ -167,8 +170,15 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._answer(200, server.complete(ask))
 
-    def _fault(self, fault: str) -> None:
-        if fault == "503":
+    def _fault(self, fault: Any) -> None:
+        if isinstance(fault, bytes):
+            self.wfile.write(fault)
+            self.close_connection = True
+        elif isinstance(fault, tuple) and fault[0] == "drip":
+            self._drip(*fault[1:])
+        elif isinstance(fault, tuple):
+            self._answer(*fault)
+        elif fault == "503":
             self._answer(503, {"error": {"message": "busy"}})
         elif fault == "nonsense":
             self._answer(200, {"choices": [{"text": "hello"}]})
@@ -178,6 +188,13 @@ class _Handler(BaseHTTPRequestHandler):
             if fault == "half":
                 self.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{"choi')
             self.close_connection = True
+
+    def _drip(self, first: bytes, again: bytes, pause_s: float) -> None:
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            self.wfile.write(first)
+            while not select.select([self.connection], [], [], pause_s)[0]:  # readable: the client went
+                self.wfile.write(again)
 
     def _answer(self, status: int, value: Any) -> None:
         data = (value if isinstance(value, str) else json.dumps(value)).encode()

@@ -21,6 +21,11 @@ class Codec:
         }
 
     @cached_property
+    def size(self) -> int:
+        """One more than the largest id."""
+        return 1 + int(max(self.tokenizer.get_vocab().values()))
+
+    @cached_property
     def _special_text(self) -> re.Pattern[str] | None:
         return _any_of(self.special)
 

@@ -245,7 +245,8 @@ class Loop:
         }  # fmt: skip
         if not rl.server:
             return OwnPlayer(self.loaded, self.renderer, mixed=placed.mixed, **drawn)
-        served = VllmSampler(rl.server, rl.server_model, self.renderer, lanes=rl.width, **drawn)
+        rows = int(self.loaded.model.get_input_embeddings().weight.shape[0])
+        served = VllmSampler(rl.server, rl.server_model, self.renderer, vocabulary=rows, lanes=rl.width, **drawn)
         folder = Path(rl.server_folder or self.run.folder / "adapters")
         return ServedPlayer(self.loaded, served, folder, own=not rl.server_folder)
 

@@ -12,25 +12,27 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 import uuid
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
+from rover.policy.exchange import overflows
 from rover.policy.protocol import Action, PolicyFailure
 from rover_store.errors import ProviderError, UsageError
 from rover_store.ids import digest
 from rover_store.records import Call, Usage
 from rover_train.render import Renderer
+from rover_train.sample.answer import NotSampled, sampled
 from rover_train.sample.policy import ModelSession
 from rover_train.sample.settings import SHARE, Sampling
-from rover_train.sample.wire import Reply, Wire
-
-_OVERFLOW = ("maximum context length", "context length", "longer than the maximum", "too long", "max_model_len")
+from rover_train.sample.wire import Wire
 
 
 class VllmSampler:
-    """`model`: the name that the server lists. `seed` is mixed into the seed of every rollout."""
+    """`model`: the name that the server lists. `seed` is mixed into the seed of every rollout. `vocabulary`: number
+    of ids that the model has, which may be more than the tokenizer knows; 0: those of the tokenizer."""
 
     def __init__(
         self,
@@ -43,6 +45,7 @@ class VllmSampler:
         max_turn_tokens: int = 256,
         seed: int = 0,
         share: float = SHARE,
+        vocabulary: int = 0,
         wire: Wire | None = None,
         lanes: int = 64,
     ) -> None:
@@ -54,7 +57,10 @@ class VllmSampler:
         #: tokens sampled, and tokens of prompts sent
         self.sampled = self.read = 0
         self._wire = wire or Wire(server)
+        self._vocabulary = vocabulary or renderer.codec.size
         self._adapter: tuple[str, Path] | None = None
+        #: when an adapter could not be loaded again, and why
+        self._unloaded: tuple[float, ProviderError] | None = None
         self._threads = ThreadPoolExecutor(lanes, thread_name_prefix="vllm")
         self._asked: dict[ModelSession, Future[Action]] = {}
         self._lock = threading.Lock()
@@ -66,9 +72,11 @@ class VllmSampler:
         listed = reply.value.get("data") if isinstance(reply.value, dict) else None
         if reply.status != 200 or not isinstance(listed, list):
             raise ProviderError(f"{self._wire.server}/v1/models: {reply.said}")
-        names = sorted(str(item.get("id")) for item in listed if isinstance(item, dict))
+        ids = [item.get("id") for item in listed if isinstance(item, dict)]
+        names = sorted({name for name in ids if isinstance(name, str)})
         if self.model not in names:
-            raise UsageError(f"{self._wire.server} serves no model {self.model!r}", hint=f"it has {', '.join(names)}")
+            hint = f"it has {', '.join(names)[:300].encode('utf-8', 'replace').decode()}"
+            raise UsageError(f"{self._wire.server} serves no model {self.model!r}", hint=hint)
 
     def load_adapter(self, folder: Path) -> str:
         """Serve with the LoRA adapter of a folder (as the server sees it) from now on; its new name. The one before
@@ -144,18 +152,30 @@ class VllmSampler:
             # a server that was started anew has forgotten its adapters
             self._load_again(adapter)
             reply = self._wire.post("/v1/completions", self._request(session, limit))
-        if reply.status in (400, 413, 422) and any(mark in reply.said.lower() for mark in _OVERFLOW):
+        if overflows(reply.status, reply.said):
             raise PolicyFailure(f"the conversation no longer fits the server's context: {reply.said}")
         if reply.status != 200:
             raise ProviderError(f"{self._wire.server}: {reply.said}")
-        return self._tokens(reply, limit)
+        try:
+            return sampled(reply.value, limit, self.renderer.stop_ids, self._vocabulary)
+        except NotSampled as error:
+            problem = f"{self._wire.server}: the answer does not hold the sampled tokens with their log-probabilities"
+            raise ProviderError(f"{problem}: {error}", hint=error.hint) from None
 
     def _load_again(self, forgotten: tuple[str, Path]) -> None:
+        noticed = time.monotonic()
         with self._lock:
             # the first of the lanes that notice; the old name stays until the new one is there, so that no lane is
             # ever served by the bare model
-            if self._adapter == forgotten:
+            if self._adapter != forgotten:
+                return
+            if self._unloaded is not None and self._unloaded[0] >= noticed:
+                raise ProviderError(self._unloaded[1].message, hint=self._unloaded[1].hint)  # another lane tried
+            try:
                 self.load_adapter(forgotten[1])
+            except ProviderError as error:
+                self._unloaded = (time.monotonic(), error)
+                raise
 
     def _request(self, session: ModelSession, limit: int) -> dict[str, Any]:
         seed = digest([session.seed, self.seed, session.dialogue.turn])
@@ -171,27 +191,6 @@ class VllmSampler:
             "stop_token_ids": sorted(self.renderer.stop_ids),
             "ignore_eos": True,  # what ends a turn is the renderer's to say
         }
-
-    def _tokens(self, reply: Reply, limit: int) -> tuple[list[int], list[float]]:
-        """What was sampled. ProviderError where the answer is not what was asked for."""
-        try:
-            choice = reply.value["choices"][0]
-            ids, logprobs = choice["token_ids"], choice["logprobs"]["token_logprobs"]
-            sound = (
-                0 < len(ids) == len(logprobs)
-                and len(ids) <= limit
-                and all(type(i) is int and i >= 0 for i in ids)
-                and all(isinstance(p, int | float) and p <= 1e-3 for p in logprobs)
-                and (len(ids) == limit or ids[-1] in self.renderer.stop_ids)
-            )
-        except (KeyError, IndexError, TypeError):
-            sound = False
-        if not sound:
-            raise ProviderError(
-                f"{self._wire.server}: the answer does not hold the sampled tokens with their log-probabilities",
-                hint="the server must know return_token_ids, as vLLM does",
-            )
-        return list(ids), [float(p) for p in logprobs]
 
 
 def _outcome(future: Future[Action]) -> Action | BaseException:
