@@ -127,7 +127,7 @@ def eval_seed(seed: int, package: str, attempt: int) -> int:
 def difficulty(env: Env) -> int | None:
     """The level that a package was built at, where its build config names one."""
     level = env.record.provenance.config.get("level")
-    return level if isinstance(level, int) and not isinstance(level, bool) else None
+    return level if type(level) is int and -(2**63) <= level < 2**63 else None
 
 
 def wanted(store: Store, commit: str, names: Sequence[str]) -> list[str]:

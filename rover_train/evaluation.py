@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import comb
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rover.bench.intervals import mean
 from rover_store.errors import PackageError
@@ -28,8 +28,13 @@ ERRORS = ("infra_error", "verifier_error")
 FOLDER = "evaluations"
 
 
+#: sums and means of these stay exact, and JSON that anybody reads
+Count = Annotated[int, Field(ge=0, lt=2**53)]
+Number = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+
+
 class Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class EvalRow(Part):
@@ -39,15 +44,15 @@ class EvalRow(Part):
     package: str
     workspace: str = ""
     family: str = ""
-    difficulty: int | None = None
-    attempt: int
-    seed: int
+    difficulty: Number | None = None
+    attempt: Count
+    seed: Number
     rollout: str
     outcome: Outcome
-    score: float | None = None
-    turns: int = 0
-    tokens: int = 0
-    seconds: float | None = None
+    score: Annotated[float, Field(ge=0, le=1 + 1e-9)] | None = None
+    turns: Count = 0
+    tokens: Count = 0
+    seconds: Annotated[float, Field(ge=0, lt=2**53)] | None = None
     reused: bool = False
     reason: str = ""
 
@@ -69,17 +74,17 @@ class Evaluation(Part):
     policy: str
     of: str = ""
     """What was evaluated, as it was asked for: a run, a folder, a policy."""
-    step: int | None = None
+    step: Count | None = None
     """Step of the checkpoint, where it is a run's."""
     method: str = ""
     part: str = ""
     """Part of the split; empty where packages were named otherwise."""
     split: str = ""
     """Digest of the split record."""
-    attempts: int = 1
+    attempts: Count = 1
     seed: int = 0
-    temperature: float | None = None
-    turn_tokens: int | None = None
+    temperature: Annotated[float, Field(ge=0)] | None = None
+    turn_tokens: Count | None = None
     """Tokens after which a turn of a model was cut; absent for other policies."""
     rows: tuple[EvalRow, ...] = ()
 
@@ -116,10 +121,17 @@ def load(file: Path) -> Evaluation:
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
         values.pop("summary", None)
+        json.dumps(values, ensure_ascii=False).encode()  # names may hold what cannot be written
         return Evaluation.model_validate(values)
     except OSError as error:
         raise PackageError(str(file), "", f"cannot be read: {error.strerror}") from None
-    except (ValueError, TypeError, AttributeError, RecursionError, ValidationError):
+    except ValidationError as error:
+        told = error.errors(include_url=False, include_input=False, include_context=False)
+        odd = [one for one in told if one["type"] not in ("missing", "extra_forbidden")]
+        if not odd:
+            raise PackageError(str(file), "", "is no evaluation that `rover eval --out` wrote") from None
+        raise PackageError(str(file), ".".join(str(p) for p in odd[0]["loc"])[:200], odd[0]["msg"][:200]) from None
+    except (ValueError, TypeError, AttributeError, RecursionError):
         raise PackageError(str(file), "", "is no evaluation that `rover eval --out` wrote") from None
 
 

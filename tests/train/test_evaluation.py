@@ -74,3 +74,31 @@ def test_a_record_tells_groups_and_cost_and_can_be_read_again(tmp_path: Path):
     file.write_text("{}")
     with pytest.raises(PackageError, match="is no evaluation"):
         evaluation.load(file)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("tokens", 10**400, "less than"),
+        ("turns", -1, "greater than or equal"),
+        ("seed", 10**400, "less than"),
+        ("score", float("nan"), "finite"),
+        ("score", 1e300, "less than"),
+        ("seconds", float("inf"), "finite"),
+        ("outcome", "won", "passed"),
+    ],
+)
+def test_values_that_cannot_be_are_refused_with_their_field(tmp_path: Path, field: str, value: object, words: str):
+    one = {**row("a1", 0, "passed").model_dump(mode="json"), field: value}
+    file = tmp_path / "e.json"
+    file.write_text(json.dumps({"revision": "5" * 40, "policy": "p", "rows": [one]}))
+    with pytest.raises(PackageError, match=words) as caught:
+        evaluation.load(file)
+    assert (caught.value.file, caught.value.field, caught.value.exit_code) == (str(file), f"rows.0.{field}", 2)
+
+
+def test_names_that_cannot_be_written_are_refused(tmp_path: Path):
+    file = tmp_path / "e.json"
+    file.write_text(json.dumps({"revision": "5" * 40, "policy": "\ud800"}))
+    with pytest.raises(PackageError, match="is no evaluation"):
+        evaluation.load(file)
