@@ -47,12 +47,16 @@ def page(topic: str) -> str:
     return (files("rover") / "docs" / f"{topic}.md").read_text(encoding="utf-8")
 
 
-#: a line that begins a paragraph of its own: an item of a list, an entry of the glossary
-_ITEM = re.compile(r" *(- |\d+\. |\*\*)")
+#: an entry of the glossary
+_ENTRY = r"\*\*[^*]+\*\* — "
+#: a line that begins a paragraph of its own: an item of a list, an entry; what merely begins in bold is none
+_ITEM = re.compile(rf" *(- |\d+\. |{_ENTRY})")
+_BOLD = re.compile(r"\*\*([^*]+)\*\*")
 
 
 def laid_out(text: str, columns: int) -> str:
-    """A page in lines that fit. Headings, code between fences and what is indented by four keep their lines."""
+    """A page in lines that fit, without the marks of bold. Headings, code between fences and what is indented by four
+    keep their lines."""
     import textwrap
 
     out: list[str] = []
@@ -63,8 +67,9 @@ def laid_out(text: str, columns: int) -> str:
             first = paragraph[0]
             item = re.match(r" *(- |\d+\. )?", first)
             rest = " " * (len(item[0]) if item else 0)
-            said = " ".join([first.rstrip(), *(line.strip() for line in paragraph[1:])])
-            out.append(textwrap.fill(said, columns, subsequent_indent=rest or ("  " if first[:2] == "**" else ""),
+            rest = rest or ("  " if re.match(_ENTRY, first) else "")
+            said = _BOLD.sub(r"\1", " ".join([first.rstrip(), *(line.strip() for line in paragraph[1:])]))
+            out.append(textwrap.fill(said, columns, subsequent_indent=rest,
                                      break_long_words=False, break_on_hyphens=False))  # fmt: skip
             paragraph.clear()
 

@@ -43,8 +43,21 @@ def test_summaries_fit_80_columns():
 @pytest.mark.parametrize("topic", TOPICS)
 def test_pages_fit_the_terminal_and_lose_no_word(topic):
     laid = laid_out(page(topic), 80)
-    assert laid.split() == re.sub(r"^```.*$", "", page(topic), flags=re.MULTILINE).split()
-    assert all(len(line) <= 80 for line in laid.splitlines() if not line.startswith("    "))
+    said = re.sub(r"\*\*([^*]+)\*\*", r"\1", page(topic))
+    assert laid.split() == re.sub(r"^```.*$", "", said, flags=re.MULTILINE).split()
+    assert [line for line in laid.splitlines() if len(line) > 80] == []
+    assert "**" not in laid
+
+
+def test_the_list_of_topics_fits_80_columns(capsys):
+    assert run(["help"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_a_line_that_begins_in_bold_goes_on_and_an_entry_hangs():
+    assert laid_out("One is **stale**.\n**Unverified** is the other.", 80) == "One is stale. Unverified is the other."
+    laid = laid_out("**one** — " + "word " * 20 + "\n**two** — more", 80).splitlines()
+    assert [line[:5] for line in laid] == ["one —", "  wor", "two —"]
 
 
 def test_code_keeps_its_lines_and_two_columns_wrap():
