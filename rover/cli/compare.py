@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def command(
     runs: list[Path] = typer.Argument(..., metavar="RUN", help="Runs, or files of `rover eval --out`."),
-    unequal: bool = typer.Option(False, "--unequal", help="Compare in spite of unequal budgets or conditions."),
+    unequal: bool = typer.Option(False, "--unequal", help="Compare whatever is unequal; all of it is named."),
     page: Path = typer.Option(None, "--page", metavar="FILE", help="Also write a page that stands by itself."),
     as_json: bool = Json,
 ) -> None:
@@ -26,7 +26,8 @@ def command(
     Rollouts are paired by package, attempt and seed. A difference is in points of success (percentage points), with
     a 95 % interval clustered by workspace; pairs that ended in an infra_error or verifier_error are left out. What
     was not measured under equal conditions is refused: revision, split, packages, attempts, seeds, temperature, turn
-    budget, and for runs the rollouts of training.
+    budget, and for runs the rollouts of training. --unequal lets every inequality pass, not one of your choice, and
+    each is named below the result: read them all.
 
     A run's evaluations lie in RUN/evaluations: `rover eval` puts them there. Where it has several, the one like the
     others' is taken. An SFT run has no rollouts of training, so it is compared to one of RL with --unequal.

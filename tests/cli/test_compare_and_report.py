@@ -50,6 +50,8 @@ def test_compare_refuses_unequal_budgets(runs: Path, capsys: pytest.CaptureFixtu
     assert said.out == ""
     assert run(["compare", "grpo", "longer", "--unequal"]) == 0
     assert "unequal: rollouts of training" in capsys.readouterr().err
+    assert run(["compare", "--help"]) == 0
+    assert "--unequal lets every inequality pass" in " ".join(capsys.readouterr().out.split())
 
 
 def test_compare_refuses_one_and_none(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
