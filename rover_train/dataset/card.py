@@ -27,7 +27,8 @@ _LISTED = 200
 
 
 def text(info: CardInfo, *, rows: int) -> str:
-    """The card as Markdown, with the head that `load_dataset` reads."""
+    """The card as Markdown. Its head serves `load_dataset` on a hub: on a disk that refuses a folder that
+    `load_from_disk` opens, whatever the card says."""
     configs = {"default": PARQUET, **info.others}
     head = ["---", "configs:"]
     for name, file in configs.items():
@@ -35,6 +36,8 @@ def text(info: CardInfo, *, rows: int) -> str:
     lines = [
         *head, "---", "", f"# {info.title}", "",
         f"{rows} rows of revision `{info.revision}`{', from ' + info.source if info.source else ''}.", "",
+        'Open this folder with `datasets.load_from_disk("FOLDER")` or `datasets.load_dataset("FOLDER/parquet")`;',
+        "once it is on a hub, `datasets.load_dataset` takes the name it has there.", "",
         *(f"- {what}: {value}" for what, value in info.facts.items()), "",
         "## Component versions", "",
         "| package | context | task | harness | verifier |", "| --- | --- | --- | --- | --- |",

@@ -1,6 +1,6 @@
-"""A Hugging Face dataset folder, written bit by bit: `load_from_disk` opens it, `load_dataset` its parquet file.
+"""A Hugging Face dataset folder, written bit by bit: `load_from_disk` opens it, `load_dataset` OUT/parquet.
 
-    OUT/README.md                      card; its head names the parquet file
+    OUT/README.md                      card; its head names the parquet file, for a hub
     OUT/data-00000-of-00001.arrow      with dataset_info.json and state.json
     OUT/parquet/data.parquet           the same rows
 

@@ -45,6 +45,26 @@ def test_rows_come_back_bit_for_bit(tmp_path: Path) -> None:
     assert "a" * 40 in card
 
 
+def test_what_the_card_says_opens_it_does(store: Store, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    build.write(build.Selection(store, "HEAD"), out, renderer=Lengths())
+    card = (out / "README.md").read_text()
+    assert 'load_from_disk("FOLDER")' in card
+    assert 'load_dataset("FOLDER/parquet")' in card
+
+    def opened(*where: str) -> list[str]:
+        return [one["package"] for one in datasets.load_dataset(*where, split="train", cache_dir=str(tmp_path / "c"))]
+
+    whole = [one["package"] for one in datasets.load_from_disk(str(out))]
+    assert opened(str(out / "parquet")) == whole == ["one", "two"]
+    with pytest.raises(ValueError, match="saved using `save_to_disk`"):
+        opened(str(out))
+    for state in out.rglob("state.json"):  # what makes the library refuse a folder on a disk; on a hub it does not look
+        state.unlink()
+    assert opened(str(out)) == opened(str(out), "default") == whole
+    assert set(opened(str(out), "rows")) == {"two"}  # what fits
+
+
 def test_equal_rows_give_equal_bytes(tmp_path: Path) -> None:
     for name in "ab":
         rows.write(tmp_path / name, [row(ids=[n] * 4) for n in range(300)], INFO)
