@@ -58,7 +58,7 @@ def test_the_block_that_trains_runs_in_short(tmp_path):
     done = shell(block, tmp_path)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert (tmp_path / "vtca/report.html").is_file()
-    assert "one workspace: no interval" in done.stdout
+    assert "too few workspaces" in done.stdout
 
 
 def test_a_block_ends_where_the_next_begins():
