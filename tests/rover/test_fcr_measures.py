@@ -113,7 +113,7 @@ def test_wins_losses_and_ties() -> None:
     found = measures.versus(ROWS, "greedy")
     assert (found["wins"], found["losses"], found["ties"]) == (2, 1, 2)
     assert found["difference"]["value"] == pytest.approx(0.2)
-    assert found["difference"]["low"] <= 0.2 <= found["difference"]["high"]
+    assert (found["difference"]["clusters"], found["difference"]["low"]) == (2, None)  # too few for an interval
 
 
 def test_joint_edits_among_the_resolved() -> None:
@@ -177,10 +177,11 @@ def test_summary_has_every_part_and_is_plain_json() -> None:
 
 # --- intervals -------------------------------------------------------------------------------------------
 def test_clusters_are_drawn_and_not_cases() -> None:
-    """Two workspaces, all right in one and all wrong in the other: a draw of two gives 0, 1/2 or 1."""
-    found = intervals.mean([1.0] * 10 + [0.0] * 10, ["a"] * 10 + ["b"] * 10)
-    assert (found.value, found.low, found.high) == (0.5, 0.0, 1.0)
-    spread = intervals.mean([1.0, 0.0] * 10, ["a"] * 10 + ["b"] * 10)
+    """Three workspaces, all right in one and all wrong in two: of three drawn, none (8 of 27) or all (1 of 27) are a."""
+    names = ["a"] * 10 + ["b"] * 10 + ["c"] * 10
+    found = intervals.mean([1.0] * 10 + [0.0] * 20, names)
+    assert (found.value, found.low, found.high) == (pytest.approx(1 / 3), 0.0, 1.0)
+    spread = intervals.mean([1.0, 0.0] * 15, names)
     assert (spread.low, spread.high) == (0.5, 0.5)  # workspaces agree, however cases differ inside them
 
 
@@ -193,9 +194,10 @@ def test_agreement_of_all_has_the_exact_bound() -> None:
     assert every.low == pytest.approx(1 - 0.00735, abs=1e-5)
 
 
-def test_one_workspace_gives_no_interval_and_no_case_no_value() -> None:
-    found = intervals.mean([1.0, 0.0], ["a", "a"])
-    assert (found.value, found.low, found.high) == (0.5, None, None)
+def test_too_few_workspaces_give_no_interval_and_no_case_no_value() -> None:
+    for names in (["a", "a"], ["a", "b"]):
+        found = intervals.mean([1.0, 0.0], names)
+        assert (found.value, found.low, found.high) == (0.5, None, None)
     assert intervals.mean([], []).value is None
     assert intervals.ratio([1.0], [0.0], ["a"]).value is None
 
