@@ -177,7 +177,7 @@ def test_summary_has_every_part_and_is_plain_json() -> None:
 
 # --- intervals -------------------------------------------------------------------------------------------
 def test_clusters_are_drawn_and_not_cases() -> None:
-    """Three workspaces, all right in one and all wrong in two: of three drawn, none (8 of 27) or all (1 of 27) are a."""
+    """Three workspaces, right in a and wrong in two: of three drawn none (8 of 27) or all (1 of 27) are a."""
     names = ["a"] * 10 + ["b"] * 10 + ["c"] * 10
     found = intervals.mean([1.0] * 10 + [0.0] * 20, names)
     assert (found.value, found.low, found.high) == (pytest.approx(1 / 3), 0.0, 1.0)
