@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rover_store.errors import UsageError
-from rover_train.render import Renderer, chat_template, dialect
+from rover_train.render import Renderer, dialect, is_plain
 from rover_train.render.settings import RenderSettings
 from rover_train.train.settings import LoraSettings
 
@@ -94,7 +94,7 @@ def renderer_of(spec: str, settings: RenderSettings) -> Renderer:
 
 
 def _form(tokenizer: Any) -> str:
-    return "plain" if tokenizer.chat_template == chat_template("plain") else "json"
+    return "plain" if is_plain(tokenizer.chat_template) else "json"
 
 
 def locate(spec: str) -> tuple[str, Path, str]:

@@ -17,7 +17,7 @@ from rover_train.render.dialects import DIALECTS, dialect
 from rover_train.render.dialogue import Dialogue
 from rover_train.render.drift import DoesNotFit, TemplateDrift
 from rover_train.render.protocol import Dialect, Message
-from rover_train.render.renderer import Renderer, chat_template
+from rover_train.render.renderer import Renderer, chat_template, is_plain
 
 __all__ = [
     "DIALECTS",
@@ -29,4 +29,5 @@ __all__ = [
     "TemplateDrift",
     "chat_template",
     "dialect",
+    "is_plain",
 ]

@@ -37,6 +37,16 @@ def chat_template(name: str = "plain") -> str:
     return (resources.files("rover_train.render") / "templates" / f"{name}.jinja").read_text("utf-8").strip()
 
 
+def is_plain(template: str | None) -> bool:
+    """Whether a template is that of the plain dialect. What it refuses is no part of its form: a model that was made
+    with a template which refused less is rendered the same."""
+    return template is not None and _form(template) == _form(chat_template())
+
+
+def _form(template: str) -> list[str]:
+    return [line for line in template.splitlines() if "raise_exception(" not in line]
+
+
 class Renderer:
     """Conversations to ids. `window`: tokens that the model sees at once. `observation_tokens`: tokens of one tool
     output. `turn_tokens`: room kept for the turn that comes next. `system`: system message; None or "": ours for the
@@ -62,7 +72,7 @@ class Renderer:
         self.codec = Codec(tokenizer)
         self.chat = Chat(tokenizer)
         #: our own template adds each message without a look at the others, which saves rendering all of them
-        self.local = getattr(tokenizer, "chat_template", None) == chat_template()
+        self.local = is_plain(getattr(tokenizer, "chat_template", None))
         self._system = system if system else (SYSTEM if dialect.name == "json" else "")
         self._native = self.chat.shows_calls_as("<tool_call>")
         self.stop, self.lead, self.rest = self._stop()

@@ -14,7 +14,7 @@ from rover.harness.tools.specs import TOOLS
 from rover.policy.protocol import PolicyFailure, PolicyView
 from rover_store.errors import UsageError
 from rover_store.records import Call, ToolCall
-from rover_train.render import DoesNotFit, Renderer, TemplateDrift, dialect
+from rover_train.render import DoesNotFit, Renderer, TemplateDrift, chat_template, dialect, is_plain
 
 VIEW = PolicyView("Sum the orders.", (TOOLS["read_file"],))
 CALL = ToolCall(id="x", tool="read_file", arguments={"path": "a.txt"})
@@ -204,3 +204,10 @@ def test_an_id_tells_renderers_apart() -> None:
     ]  # fmt: skip
     assert len({base.id, *(o.id for o in others)}) == len(others) + 1
     assert base.id == renderer("chatml").id
+
+
+def test_a_template_that_refused_less_is_the_same_dialect() -> None:
+    now = chat_template("plain")
+    before = "".join(line for line in now.splitlines(keepends=True) if "raise_exception(" not in line)
+    assert before != now
+    assert [is_plain(text) for text in (now, before, before + "x", None)] == [True, True, False, False]
