@@ -166,13 +166,15 @@ class Progress:
     def __call__(self, done: int | None = None, total: int | None = None, text: str = "") -> None:
         self.done = self.done + 1 if done is None else done
         self.total = total if total is not None else self.total
-        of = f"/{self.total}" if self.total else ""
-        line = f"{self.label} {self.done}{of} {text}"[: width() - 1]
         if self._live:
-            print("\r\x1b[K" + line, end="", file=sys.stderr, flush=True)
+            print("\r\x1b[K" + self._line(text), end="", file=sys.stderr, flush=True)
         elif time.monotonic() - self._said > _QUIET_S:
             self._said = time.monotonic()
-            print(line.rstrip(), file=sys.stderr, flush=True)
+            print(self._line(text).rstrip(), file=sys.stderr, flush=True)
+
+    def _line(self, text: str) -> str:
+        of = f"/{self.total}" if self.total else ""
+        return f"{self.label} {self.done}{of} {text}"[: width() - 1]
 
     def clear(self) -> None:
         if self._live:
@@ -212,7 +214,6 @@ _LAST_SECOND = 253402300799
 
 def now() -> int:
     """Seconds since 1970 for a commit: SOURCE_DATE_EPOCH, else the clock."""
-
     from rover_store.errors import UsageError
 
     fixed = os.environ.get("SOURCE_DATE_EPOCH")

@@ -12,7 +12,8 @@ from rover.policy.registry import get_policy
 from rover.rollout.engine import Engine
 from rover.rollout.env import load_env
 from rover.rollout.records import Progress, RolloutRequest, RolloutResult, seed_for
-from rover_store.errors import NotFound, PackageError, ProviderError, SandboxError, UsageError
+from rover.rollout.spoilt import failure
+from rover_store.errors import NotFound, PackageError, UsageError
 
 if TYPE_CHECKING:
     from rover.policy.protocol import Policy
@@ -142,8 +143,7 @@ def _run_some(
     try:
         found = engine.run(requests, progress, stop=lambda: len(failures) >= GIVE_UP)
     except Stopped:
-        kind = ProviderError if failures[-1].startswith("ProviderError") else SandboxError
-        raise kind(f"{len(failures)} rollouts in a row failed, the last: {failures[-1]}") from None
+        raise failure(f"{len(failures)} rollouts in a row failed, the last", failures[-1]) from None
     asked = zip(requests, attempts, found, strict=True)
     rows = [_row(r.env.package, attempt, result, verdict) for r, attempt, (result, verdict) in asked]
     for number, row in enumerate(rows):

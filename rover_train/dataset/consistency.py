@@ -20,8 +20,9 @@ from rover.policy.protocol import Policy
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env, load_env
 from rover.rollout.records import RolloutRequest, RolloutResult, seed_for
+from rover.rollout.spoilt import failure
 from rover.verify.shown import Conditions
-from rover_store.errors import PackageError, ProviderError, SandboxError, UsageError
+from rover_store.errors import PackageError, UsageError
 from rover_store.records import Consistency, PilotedTask, Split, Verdict
 from rover_train.dataset.prompts import prompts
 from rover_train.section import Section
@@ -133,9 +134,7 @@ def _tried(
 def _refuse_dead(results: Sequence[RolloutResult]) -> None:
     """ProviderError or SandboxError where not one rollout came to an end: no further task would fare better."""
     if results and all(result.trajectory.end == "infra_error" for result in results):
-        reason = results[0].trajectory.error
-        kind = ProviderError if reason.startswith("ProviderError") else SandboxError
-        raise kind(f"none of {len(results)} pilot rollouts came to an end: {reason}")
+        raise failure(f"none of {len(results)} pilot rollouts came to an end", results[0].trajectory.error)
 
 
 def _judged(

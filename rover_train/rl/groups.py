@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from rover.policy.protocol import Policy
 from rover.rollout.env import Env
 from rover.rollout.records import RolloutRequest
-from rover_store.errors import ProviderError, SandboxError
+from rover.rollout.spoilt import failure
 from rover_train.rl.arena import Arena, Entry
 from rover_train.rl.schedule import rollout_seed
 from rover_train.sample.policy import Actor
@@ -66,8 +66,7 @@ def collect(
         TaskGroup(arena.env(name), tuple(filled[name, k] for k in range(group))) for name in names if name not in lost
     ]
     if not out.groups:
-        kind = ProviderError if reason.startswith("ProviderError") else SandboxError
-        raise kind(f"no group of step {step + 1} could be filled; the last failure: {reason}")
+        raise failure(f"no group of step {step + 1} could be filled; the last failure", reason)
     return out
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rover.rollout.spoilt import failure
 from rover_store.errors import UsageError
 from rover_train import models
 from rover_train.config import Config
@@ -267,11 +268,8 @@ def _per(amount: float, seconds: float) -> float:
 
 
 def _spoilt(rows: Sequence[Any]) -> Exception:
-    from rover_store.errors import ProviderError, SandboxError
-
     reason = next((row.reason for row in rows), "")
-    kind = ProviderError if reason.startswith("ProviderError") else SandboxError
-    return kind(f"no rollout of the evaluation came to an end: {reason}")
+    return failure("no rollout of the evaluation came to an end", reason)
 
 
 __all__ = ["Loop", "check", "train"]
