@@ -13,6 +13,7 @@ Errors: SandboxError where the box itself fails or the machine cannot run it. Wh
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -23,6 +24,51 @@ from rover_store.records import Limits
 Files = Mapping[str, bytes]
 
 Breach = Literal["wall", "cpu", "memory", "output", "disk", "cancelled"]
+
+
+#: What a runtime may be unable to give. A name in `unmet` of a runtime is one of these.
+GUARANTEES = (
+    "hard memory ceiling",  # the kernel refuses memory beyond the limit; else it is polled every 20 ms
+    "processor share",  # a box cannot take more than its share of the processors
+    "disk limit",  # bytes and files of the workspace are bounded while a command runs
+    "hidden host files",  # names, sizes and times of the host's files cannot be seen
+    "host metadata",  # modes and times of the caller's own files outside the box cannot be changed
+    "process limit",  # a fork bomb is bounded by the kernel
+    "private processes",  # processes of the host cannot be seen
+)
+
+#: What a package may need beyond a plain box; a runtime names those it can give in `offers`.
+FEATURES = (
+    "workdir",  # the workspace at an absolute path of the package's choice
+    "image",  # the package's own container image
+    "root",  # commands that run as root
+    "network",  # no runtime gives it
+    "steps",  # a task of several steps, each graded by itself
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a box shows beside a plain workspace. Boxes of one place can take each other's work.
+
+    `links`: absolute path -> folder of the workspace (empty: its root) that also appears there.
+    `shows`: folder of the host -> absolute path where it appears, read-only; for programs, never for content.
+    `image`: the image to run in, by id or digest; empty where none is needed. `build`: instead, the files of a
+    folder with a Dockerfile. `env`: variables of every command.
+    """
+
+    links: tuple[tuple[str, str], ...] = ()
+    shows: tuple[tuple[str, str], ...] = ()
+    image: str = ""
+    build: tuple[tuple[str, bytes], ...] = ()
+    dockerfile: str = "Dockerfile"
+    env: tuple[tuple[str, str], ...] = ()
+
+
+def lacking(requires: tuple[str, ...], runtime: object) -> tuple[str, ...]:
+    """Which of these a runtime does not give: guarantees that it names as unmet, features that it does not offer."""
+    unmet, offers = getattr(runtime, "unmet", ()), getattr(runtime, "offers", ())
+    return tuple(name for name in requires if name in unmet or (name not in GUARANTEES and name not in offers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +128,13 @@ class Sandbox(Protocol):
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
         limits: Limits | None = None,
+        channel: socket.socket | None = None,
     ) -> Completed:
         """Run a command; its current folder is the workspace. When it returns, all its processes are dead.
+
+        `channel` is one end of a stream socket pair: the command has it as descriptor 3 (ROVER_CHANNEL=3 says so),
+        the caller talks over the other end. While such a command runs, other threads may ask the box for
+        snapshots, calls and commands without a channel: its processes are held still meanwhile. A reset ends it.
 
         A command that does not exist gives exit code 127, one that may not be executed 126, one that a signal
         ended 128 + the signal. `output_bytes` bounds both streams together; beyond it the command is killed.
@@ -119,11 +170,13 @@ class Probe:
     reason: str = ""  # one line: why not, and what to do
     tier: int = 1
     unmet: tuple[str, ...] = ()
+    offers: tuple[str, ...] = ()
 
 
 @runtime_checkable
 class Runtime(Protocol):
-    """A kind of sandbox."""
+    """A kind of sandbox. It may also name what it cannot give (`unmet`) and what it can beyond a plain box
+    (`offers`), as tuples; see `lacking`."""
 
     kind: str
 
@@ -133,8 +186,8 @@ class Runtime(Protocol):
     def runtime_id(self) -> str:
         """Hash of sandbox kind, tier, unmet guarantees, interpreter and library versions."""
 
-    def open(self, files: Files, *, limits: Limits | None = None) -> Sandbox:
-        """Start a box whose workspace holds `files`. SandboxError where it cannot."""
+    def open(self, files: Files, *, limits: Limits | None = None, place: Place | None = None) -> Sandbox:
+        """Start a box whose workspace holds `files`. SandboxError where it cannot, or has no such place."""
 
     def close(self) -> None:
         """End every box that is still open, and what the runtime itself started."""

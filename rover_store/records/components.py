@@ -30,6 +30,15 @@ class ResourceRef(Part):
     mount: Annotated[str, Field(description="folder in the workspace; empty for its root")] = ""
 
 
+class Environment(Part):
+    """Where the workspace stands, for a package that comes from a container task."""
+
+    workdir: Annotated[str, Field(description="absolute folder at which the workspace also appears; empty: none")] = ""
+    image: Annotated[str, Field(description="image that the box runs in, by digest where it is known")] = ""
+    dockerfile: Annotated[str, Field(description="path below context/ of the Dockerfile that makes the image")] = ""
+    env: Annotated[dict[str, str], Field(description="variables that every command finds")] = {}
+
+
 class Context(Record):
     """context/context.json. The package's own files lie in context/files/, the rest comes from resources.
 
@@ -42,6 +51,7 @@ class Context(Record):
     resources: tuple[ResourceRef, ...] = ()
     capabilities: tuple[str, ...] = ()
     clock: Annotated[str | None, Field(description="the package's date, YYYY-MM-DD")] = None
+    environment: Annotated[Environment | None, Field(description="absent: the workspace stands at /w, no image")] = None
 
 
 # --- task ------------------------------------------------------------------------------------------------
@@ -77,6 +87,15 @@ class Limits(Part):
     output_bytes: int = 1 << 20
 
 
+class McpServer(Part):
+    """A tool server that speaks the Model Context Protocol over its standard streams, started in the sandbox."""
+
+    name: Name
+    command: Annotated[tuple[str, ...], Field(description="program and arguments; empty where there is only a url")] = ()
+    env: dict[str, str] = {}
+    url: Annotated[str, Field(description="a server in a network, which no sandbox of ours reaches; kept as it is")] = ""
+
+
 class Harness(Record):
     """harness/harness.json: the tools offered, budgets and limits."""
 
@@ -87,6 +106,11 @@ class Harness(Record):
     limits: Limits = Limits()
     sandbox: Annotated[str, Field(description="kind of sandbox the package asks for")] = "bubblewrap"
     network: Literal["none"] = "none"
+    requires: Annotated[
+        tuple[str, ...] | None,
+        Field(description="what a sandbox has to give; one that does not is refused: image, hard memory ceiling, ..."),
+    ] = None
+    mcp_servers: Annotated[tuple[McpServer, ...] | None, Field(description="tool servers offered to agents")] = None
 
 
 # --- verifier --------------------------------------------------------------------------------------------
@@ -105,6 +129,18 @@ class Criterion(Part):
     progress: Annotated[bool, Field(description="may be evaluated on any intermediate tree")] = True
 
 
+class Program(Part):
+    """A verifier that is a program: it looks at the end state where the agent worked, and writes a reward.
+
+    Its files stand at /tests while it runs; /logs/verifier/reward.json or reward.txt is what it says.
+    """
+
+    argv: Annotated[tuple[str, ...], Field(min_length=1, description="run in the workspace")]
+    files: Annotated[str, Field(description="folder below verifier/ that appears as /tests")] = "tests"
+    seconds: Annotated[float, Field(gt=0)] = 600.0
+    env: dict[str, str] = {}
+
+
 class Verifier(Record):
     """verifier/verifier.json, beside checks/*.py, anchors.json, reference/, cases/."""
 
@@ -112,6 +148,7 @@ class Verifier(Record):
 
     criteria: tuple[Criterion, ...]
     pass_weight: Annotated[float, Field(ge=0, le=1, description="share of the weight a pass needs")] = 0.75
+    program: Annotated[Program | None, Field(description="gives the scores of all criteria, by their ids")] = None
 
 
 class Anchor(Part):
