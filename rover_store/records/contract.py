@@ -154,9 +154,16 @@ class NoExtraRule(Part):
     kind: Literal["no_extra"] = "no_extra"
 
 
+class ProgramRule(Part):
+    """The verifier's program says 1 under this key. Only that program knows what it means."""
+
+    kind: Literal["program"] = "program"
+    key: Annotated[str, Field(description="key of its reward; `reward` where it gives a bare number")] = "reward"
+
+
 Rule = Annotated[
     FormatRule | RowsRule | CellsRule | OrderRule | FieldRule | SetRule | RecordsRule | FigureRule | CiteRule
-    | EditRule | RestRule | ProtectedRule | NoExtraRule,
+    | EditRule | RestRule | ProtectedRule | NoExtraRule | ProgramRule,
     Field(discriminator="kind"),
 ]  # fmt: skip
 
