@@ -147,7 +147,10 @@ class _Rollout:
         return tuple(done)
 
     def _record(self, action: Action, message: str, calls: tuple[Call, ...]) -> None:
-        turn = Turn(index=len(self.turns), message=message, calls=calls, tree=self.tree, usage=action.usage)
+        turn = Turn(
+            index=len(self.turns), message=message, calls=calls, tree=self.tree, usage=action.usage,
+            tokens=action.tokens,
+        )  # fmt: skip
         self.turns.append(turn)
 
     def _left(self) -> float:

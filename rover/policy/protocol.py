@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from rover_store.records import Call, ToolCall, Usage
+from rover_store.records import Call, ToolCall, TurnTokens, Usage
 
 #: the one key of arguments that were no JSON object; its value is what the model wrote
 MALFORMED = "__malformed__"
@@ -45,6 +45,8 @@ class Action:
     calls: tuple[ToolCall, ...] = ()
     message: str = ""
     usage: Usage = field(default_factory=Usage)
+    #: what the model read and wrote, where a policy was asked to tell
+    tokens: TurnTokens | None = None
 
 
 class PolicyFailure(Exception):  # an outcome (policy_error), not an error of rover

@@ -37,6 +37,7 @@ from rover_store.records.evidence import (
     ToolCall,
     Trajectory,
     Turn,
+    TurnTokens,
     Usage,
     Verdict,
 )
@@ -71,6 +72,6 @@ __all__ = [
     "Package", "Part", "Pilot", "PilotCount", "PilotedTask", "Program", "Proposal", "Provenance", "Query", "Record",
     "Reference", "Release", "ReleaseEntry", "Repair", "Requirement", "Resource", "ResourceChange", "ResourceRef",
     "RolloutKey", "Sameness", "Scalar", "Score", "SealedAudit", "Side", "Source", "SourceFile", "Split",
-    "SplitPart", "StateFile", "Table", "Task", "ToolCall", "Trajectory", "Turn", "Usage", "Verdict", "Verifier",
-    "to_json",
+    "SplitPart", "StateFile", "Table", "Task", "ToolCall", "Trajectory", "Turn", "TurnTokens", "Usage", "Verdict",
+    "Verifier", "to_json",
 ]  # fmt: skip

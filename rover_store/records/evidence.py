@@ -49,6 +49,24 @@ class Usage(Part):
     completion_tokens: int = 0
 
 
+TokenId = Annotated[int, Field(ge=0)]
+
+
+class TurnTokens(Part):
+    """What a model read and wrote in one turn, in its own tokens. Recorded where it is asked for.
+
+    The whole prompt is the first `kept` tokens of the last turn's prompt and completion, then `prompt`: a conversation
+    that only grows is stored once, not once a turn.
+    """
+
+    kept: Annotated[int, Field(ge=0)] = 0
+    prompt: tuple[TokenId, ...] = ()
+    completion: tuple[TokenId, ...] = ()
+    logprobs: Annotated[
+        tuple[float, ...], Field(description="of the completion's tokens, as they were sampled; empty where unknown")
+    ] = ()
+
+
 class Turn(Part):
     """One turn: the policy's message, its calls, and the workspace tree after them."""
 
@@ -57,6 +75,7 @@ class Turn(Part):
     calls: tuple[Call, ...] = ()
     tree: Annotated[ObjectId, Field(description="workspace after the turn")]
     usage: Usage = Usage()
+    tokens: TurnTokens | None = None
 
 
 class RolloutKey(Part):
