@@ -27,6 +27,8 @@ COMMANDS: dict[str, Entry] = {
     "commit": Entry("commit", "Take a package folder into the store.", "Packages"),
     "checkout": Entry("checkout", "Write a package out as a folder.", "Packages"),
     "list": Entry("list_packages", "List the packages of a revision.", "Packages"),
+    "import": Entry("import_", "Take in tasks of other tools: Harbor and others.", "Packages"),
+    "export": Entry("export", "Write packages in other tools' formats.", "Packages"),
     "status": Entry("status", "Say what is stale, without evidence, or under repair.", "Packages"),
     # run
     "run": Entry("run", "Run a policy on packages and grade the rollouts.", "Run and repair"),

@@ -35,10 +35,16 @@ OPTIONAL: dict[str, type[Record] | None] = {
     "verifier/anchors.json": Anchors,
     "verifier/cases/cases.json": Cases,
     "verifier/reference/reference.json": Reference,
+    # of a package that comes from Harbor: what no record has a field for
+    "context/harbor.json": None,
+    "task/harbor.json": None,
+    "harness/harbor.json": None,
+    "verifier/harbor.json": None,
 }
 #: folders in which any file may lie
 FREE = (
     "context/files/", "verifier/checks/", "verifier/reference/files/", "verifier/cases/", "demonstrations/",
+    "context/environment/", "context/steps/", "task/steps/", "verifier/tests/", "verifier/steps/",
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 #: in this order each finds what it needs; the store lies in the folder of the first
 ORDER = (
     "init", "new", "commit", "checkout", "build", "list", "status", "log", "sql", "show", "diff", "run", "check",
-    "collect", "dataset", "tag",
+    "collect", "dataset", "tag", "import", "export",
     "blame", "bisect",
     "graph", "impact", "release", "branch", "merge", "clone", "remote", "push", "pull",
     "inject", "diagnose", "repair", "op", "undo", "reindex", "fsck", "gc", "prune", "stats", "du", "help",

@@ -1,0 +1,87 @@
+"""`rover import`: other tools' tasks and rollouts into the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from rover.cli.output import Json, confirm, counted, note, now, print_json, progress, say, table
+from rover.cli.stores import command_line, open_store
+
+if TYPE_CHECKING:
+    from rover.ops.import_ import ImportReport
+
+
+def command(
+    kind: str = typer.Argument(..., metavar="KIND", help="Format: harbor, atif, or an installed one."),
+    path: Path = typer.Argument(..., metavar="PATH", help="What to import: a folder, a file or an archive."),
+    only: str = typer.Option("*", "--only", metavar="GLOB", help="Only tasks whose name there matches."),
+    limit: int = typer.Option(0, "--limit", min=0, help="At most so many; 0 for all."),
+    sets: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="An option of the format; repeatable."),
+    keep_going: bool = typer.Option(False, "--keep-going", help="Name what is refused, and take the others."),
+    yes: bool = typer.Option(False, "-y", "--yes", help="Replace packages of the same name without asking."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Read and report; change nothing."),
+    as_json: bool = Json,
+) -> int:
+    """Import tasks of another format as packages, in one commit.
+
+    `rover import harbor PATH` takes a task folder, a folder of tasks, a dataset, or an archive of them. Nothing of a
+    task is run. One that is refused ends the import, and nothing is changed; --keep-going takes the others.
+    What cannot run here is imported all the same, with the reason.
+
+    Example: rover import harbor examples/harbor/hello --dry-run
+    """
+    from rover.ops.import_ import ImportRequest, import_
+    from rover.port.protocol import Wanted
+
+    store = open_store()
+    wanted = Wanted(only, limit, options_of(sets))
+
+    def replace(names: tuple[str, ...]) -> bool:
+        return confirm(f"replace {counted(len(names), 'package')}, as {names[0]}?", yes=yes)
+
+    with progress("read") as bar:
+        request = ImportRequest(kind, path, wanted, keep_going, dry_run)
+        report = import_(
+            store, request, told=lambda name, done: bar(done, None, name), replace=replace, command=command_line(),
+            time=now(),
+        )  # fmt: skip
+    _print(report, as_json)
+    return 1 if report.count("refused") else 0
+
+
+def options_of(sets: Iterable[str]) -> dict[str, str]:
+    """KEY=VALUE words as a mapping."""
+    from rover_store.errors import UsageError
+
+    out = {}
+    for word in sets:
+        key, equals, value = word.partition("=")
+        if not key or not equals:
+            raise UsageError(f"--set {word}: is not KEY=VALUE")
+        out[key] = value
+    return out
+
+
+def _print(report: ImportReport, as_json: bool) -> None:
+    if as_json:
+        print_json(asdict(report))
+        return
+    print(table([(r.name or r.source, r.outcome, "; ".join(r.needs) or r.reason) for r in report.rows],
+                ("package", "outcome", "what it needs, or why it is refused"), whole=(0,)))  # fmt: skip
+    for row in report.rows:
+        for line in row.unknown:
+            note(f"{row.name}: unknown key, kept: {line}")
+        for line in row.notes:
+            note(f"{row.name or row.source}: {line}")
+    taken = report.count("added") + report.count("replaced")
+    if report.dry_run:
+        say(f"\nnothing is changed: {counted(taken, 'package')} would be imported")
+    elif report.commit:
+        say(f"\ncommitted {report.commit[:12]}: {counted(taken, 'package')} from {report.kind}")
+    else:
+        say("\nnothing is new; nothing is committed")

@@ -1,0 +1,86 @@
+"""Write packages of a revision in another tool's format: a folder that appears whole or not at all."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rover.port.protocol import Export, Exported
+from rover.port.registry import exporter
+from rover_store.errors import StoreError, UsageError
+
+if TYPE_CHECKING:
+    from rover_store.layout import PackageEntry
+    from rover_store.store import Store
+
+Told = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRequest:
+    """What to export, and where to. The folder must be new or empty, unless it is to be replaced."""
+
+    kind: str
+    out: Path
+    pattern: str = "*"
+    rev: str = "HEAD"
+    limit: int = 0
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportReport:
+    """Rows in the order of writing; a row without a path was left out, for the reasons in its notes."""
+
+    kind: str
+    revision: str
+    out: str
+    rows: tuple[Exported, ...]
+
+    @property
+    def written(self) -> tuple[Exported, ...]:
+        return tuple(row for row in self.rows if row.path)
+
+
+def export(store: Store, request: ExportRequest, *, told: Told = lambda name, done, total: None) -> ExportReport:
+    """Export what a glob matches. UsageError where it matches nothing, or the folder holds anything."""
+    way = exporter(request.kind)
+    revision = store.resolve(request.rev)
+    entries = chosen(store, revision, request)
+    out = request.out.expanduser()
+    if out.is_symlink() or (out.exists() and (not out.is_dir() or any(out.iterdir()))):
+        raise UsageError(f"{request.out}: exists and is not empty", hint="name another folder")
+    rows: list[Exported] = []
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=".rover-export-", dir=out.parent))
+    except OSError as error:
+        raise StoreError(f"cannot write {request.out}: {error.strerror}") from None
+    try:
+        inner = scratch / "new"
+        inner.mkdir()
+        for row in way.write(Export(store, revision, entries, request.options), inner):
+            rows.append(row)
+            told(row.name, len(rows), len(entries))
+        if out.exists():
+            out.rmdir()
+        inner.rename(out)
+    except OSError as error:
+        raise StoreError(f"cannot write {request.out}: {error.strerror or error}") from None
+    finally:
+        with suppress(OSError):
+            shutil.rmtree(scratch)
+    return ExportReport(request.kind, revision, str(request.out), tuple(rows))
+
+
+def chosen(store: Store, revision: str, request: ExportRequest) -> list[PackageEntry]:
+    """The packages that a request names. UsageError where there is none."""
+    entries = store.packages(revision, request.pattern)
+    if not entries:
+        raise UsageError(f"no package of {request.rev} matches {request.pattern!r}", hint="`rover list` shows all")
+    return entries[: request.limit] if request.limit else entries

@@ -1,0 +1,166 @@
+"""Take another tool's files into the store: everything that was read in one commit, or nothing.
+
+One bad task of many ends the import by default, and nothing is changed: who imports a dataset wants all of it, or to
+know that it is not whole. `keep_going` takes the good ones and names the bad.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rover.port.protocol import Found, Imported, Recorded, Refused, Wanted
+from rover.port.registry import importer
+from rover_store.errors import NotFound, PackageError, UsageError
+from rover_store.files.package_records import check_paths
+from rover_store.ids import check_name
+from rover_store.trees import FILE, tree_id
+
+if TYPE_CHECKING:
+    from rover.sandbox.protocol import Files
+    from rover_store.store import Store
+
+Told = Callable[[str, int], None]
+#: asked with the names of packages that differ from those that are here
+Replace = Callable[[tuple[str, ...]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRequest:
+    """What to import. `keep_going`: take what is sound where something is refused."""
+
+    kind: str
+    path: Path
+    wanted: Wanted = field(default_factory=Wanted)
+    keep_going: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRow:
+    """What became of one task or rollout: `added`, `replaced`, `unchanged`, `recorded` or `refused`."""
+
+    source: str
+    outcome: str
+    name: str = ""
+    reason: str = ""
+    needs: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """Rows in the order of reading. `commit` is empty where nothing was committed."""
+
+    kind: str
+    rows: tuple[ImportRow, ...]
+    commit: str = ""
+    dry_run: bool = False
+
+    def count(self, outcome: str) -> int:
+        return sum(row.outcome == outcome for row in self.rows)
+
+
+def import_(
+    store: Store,
+    request: ImportRequest,
+    *,
+    told: Told = lambda name, done: None,
+    replace: Replace = lambda names: False,
+    command: str = "",
+    time: int | None = None,
+) -> ImportReport:
+    """Read, check, and commit. PackageError for the first task that is refused, unless it is to be kept going."""
+    found = _read(request, told)
+    packages = [one for one in found if isinstance(one, Imported)]
+    _check_names(packages)
+    outcomes = {one.name: _outcome(store, one) for one in packages}
+    replaced = tuple(sorted(name for name, outcome in outcomes.items() if outcome == "replaced"))
+    if replaced and not request.dry_run and not replace(replaced):
+        more = f" and {len(replaced) - 3} more" if len(replaced) > 3 else ""
+        hint = "-y replaces them; their history stays"
+        raise UsageError(f"packages of these names are here and differ: {', '.join(replaced[:3])}{more}", hint=hint)
+    rows = tuple(_row(one, outcomes) for one in found)
+    if not packages and not any(isinstance(one, Recorded) for one in found):
+        if not any(isinstance(one, Refused) for one in found):
+            raise UsageError(f"{request.path}: nothing to import matches {request.wanted.pattern!r}")
+        return ImportReport(request.kind, rows, dry_run=request.dry_run)
+    if request.dry_run:
+        return ImportReport(request.kind, rows, dry_run=True)
+    commit = _commit(store, request, packages, outcomes, command, time)
+    recorded = [one for one in found if isinstance(one, Recorded)]
+    if recorded:
+        store.evidence.put([(one.trajectory, one.blobs, one.trees) for one in recorded], [])
+    return ImportReport(request.kind, rows, commit)
+
+
+def _read(request: ImportRequest, told: Told) -> list[Found]:
+    path = request.path.expanduser()
+    if not path.exists():
+        raise NotFound("path", str(request.path))
+    found: list[Found] = []
+    for one in importer(request.kind).read(path, request.wanted):
+        if isinstance(one, Refused) and not request.keep_going:
+            where = "/".join(p for p in (one.source, one.file) if p and p != ".")
+            raise PackageError(where, one.field, one.reason, hint="--keep-going takes the others")
+        found.append(one)
+        told(one.source, len(found))
+    return found
+
+
+def _check_names(packages: list[Imported]) -> None:
+    """Every package is one, and no two have one name."""
+    seen: dict[str, str] = {}
+    for one in packages:
+        check_name(one.name, one.source, "name")
+        if one.name in seen:
+            raise PackageError(one.source, "name", f"{one.name} is also the name of {seen[one.name]}")
+        seen[one.name] = one.source
+        check_paths(list(one.files))
+
+
+def tree_of(files: Files) -> str:
+    """The tree id that a package will have."""
+    from rover_store.ids import blob_id
+
+    return tree_id({path: (FILE, blob_id(data)) for path, data in files.items()})
+
+
+def _outcome(store: Store, one: Imported) -> str:
+    try:
+        present = store.package(one.name)
+    except NotFound:
+        return "added"
+    return "unchanged" if present.tree == tree_of(one.files) else "replaced"
+
+
+def _row(one: Found, outcomes: dict[str, str]) -> ImportRow:
+    if isinstance(one, Refused):
+        return ImportRow(one.source, "refused", reason=one.line())
+    if isinstance(one, Recorded):
+        return ImportRow(one.source, "recorded", notes=one.notes)
+    return ImportRow(one.source, outcomes[one.name], one.name, "", one.needs, one.unknown, one.notes)
+
+
+def _commit(
+    store: Store,
+    request: ImportRequest,
+    packages: list[Imported],
+    outcomes: dict[str, str],
+    command: str,
+    time: int | None,
+) -> str:
+    changed = [one for one in packages if outcomes[one.name] != "unchanged"]
+    if not changed:
+        return ""
+    plural = "" if len(changed) == 1 else "s"
+    with store.write(command or f"import {request.kind}") as tx:
+        for one in changed:
+            for name, files in sorted(one.resources.items()):
+                tx.set_resource(name, tx.tree(files))
+            tx.set_package(one.name, tx.tree(one.files))
+        subject = f"Import {len(changed)} package{plural} from {request.kind} ({request.path.resolve().name})"
+        return tx.commit(subject, trailers={"Rover-Import": request.kind}, time=time)
