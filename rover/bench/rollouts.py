@@ -20,7 +20,7 @@ from rover.policy.scripted import ScriptedPolicy
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env, env_from_files
 from rover.rollout.records import RolloutRequest
-from rover.sandbox.protocol import Files, Runtime, Sandbox
+from rover.sandbox.protocol import Files, Place, Runtime, Sandbox
 from rover.sandbox.registry import open_runtime
 from rover_store.records import Context, ContextFile, Contract, Criterion, Harness, Limits, Package, Task, Verifier
 
@@ -94,8 +94,8 @@ class _Counted:
         self.probe = runtime.probe
         self.runtime_id = runtime.runtime_id
 
-    def open(self, files: Files, *, limits: Limits | None = None) -> Sandbox:
-        self._boxes.append(self._runtime.open(files, limits=limits))
+    def open(self, files: Files, *, limits: Limits | None = None, place: Place | None = None) -> Sandbox:
+        self._boxes.append(self._runtime.open(files, limits=limits, place=place))
         return self._boxes[-1]
 
     def close(self) -> None:

@@ -18,13 +18,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from rover.harness.loop import Played, Stopped, play
+from rover.harness.loop import Played, Stopped
 from rover.harness.tools.specs import offered
-from rover.policy.protocol import Session
 from rover.rollout import grading
+from rover.rollout.attempt import Attempts
 from rover.rollout.env import Env, tree_of
-from rover.rollout.job import job_of, unplayed
+from rover.rollout.job import job_of
 from rover.rollout.keeper import Blobs, Keeper, start_blobs
+from rover.rollout.place import is_plain, refusal
 from rover.rollout.records import (
     EndState,
     Evidence,
@@ -38,7 +39,7 @@ from rover.rollout.records import (
 from rover.rollout.together import Together, in_time
 from rover.sandbox.pool import Pool
 from rover.sandbox.protocol import CallResult, Files, Runtime
-from rover.verify.grade import Graded, grade
+from rover.verify.grade import Graded, Judgement, grade
 from rover.verify.shown import Conditions, Memo
 from rover_store.errors import SandboxError, StoreError
 from rover_store.ids import digest
@@ -80,8 +81,8 @@ class Engine:
         self._clock = clock
         self._boxes = Pool(runtime, self.workers)
         self._threads: ThreadPoolExecutor | None = None
-        self._sessions: set[Session] = set()
-        self._stopping = threading.Event()
+        self._attempts = Attempts(runtime, clock)
+        self._stopping = self._attempts.stopping
         self._states: dict[tuple[str, str], Verdict] = {}
         self._kept: set[str] = set()
         self._memo = Memo()
@@ -193,7 +194,8 @@ class Engine:
     def _ahead(self, requests: list[RolloutRequest], keys: list[str]) -> None:
         """Play what has to be run in lockstep, which costs a fraction, where nobody watches or counts single rollouts.
         What comes out well is taken by `_play`; all else is played there by itself."""
-        todo = {k: r for k, r in zip(keys, requests, strict=True) if self.evidence.get_rollout(k) is None}
+        pairs = [(k, r) for k, r in zip(keys, requests, strict=True) if _in_lanes(r)]
+        todo = {k: r for k, r in pairs if self.evidence.get_rollout(k) is None}
         if len(todo) < FEWEST_TOGETHER:
             return
         self._stopping.clear()
@@ -232,7 +234,7 @@ class Engine:
         try:
             if self.meter is not None:
                 self.meter.rollout()
-            played = _labelled(self._play(request.env, request), request.purpose)
+            played = _labelled(self._play(request), request.purpose)
         except BaseException as error:
             flight.set_exception(error)
             raise
@@ -259,39 +261,11 @@ class Engine:
         """Whether the evidence holds every verdict that is asked for, so that no end state is needed."""
         return graded and all(self.evidence.get_verdict(key, r.env.verifier_id) is not None for r in requests)
 
-    def _play(self, env: Env, request: RolloutRequest) -> Played:
-        """Run one rollout; where the infrastructure fails, once more in a new box."""
+    def _play(self, request: RolloutRequest) -> Played:
+        """Run one rollout, or take it where it was played in lockstep."""
         job = job_of(request, self.runtime_id)
-        if (known := self._played.pop(rollout_id(job.key), None)) is not None:
-            return known
-        played: Played | None = None
-        for _ in range(2):
-            sessions: list[Session] = []
-            try:
-                with self._boxes.box(env.start, env.harness.limits) as box:
-                    played = play(
-                        box,
-                        request.policy,
-                        job,
-                        clock=self._clock,
-                        stop=self._stopping.is_set,
-                        opened=lambda s, mine=sessions: self._opened(s, mine),  # type: ignore[misc]
-                    )
-                    if played.trajectory.end == "infra_error":
-                        raise SandboxError(played.trajectory.error)  # so that the box is not used again
-                return played
-            except SandboxError as error:
-                if self._stopping.is_set():
-                    raise Stopped from None
-                played = played or unplayed(job, error)
-            finally:
-                self._sessions.difference_update(sessions)
-        assert played is not None
-        return played
-
-    def _opened(self, session: Session, mine: list[Session]) -> None:
-        mine.append(session)
-        self._sessions.add(session)
+        known = self._played.pop(rollout_id(job.key), None)
+        return self._attempts.play(self._boxes, request, job) if known is None else known
 
     def end_of(self, trajectory: Trajectory) -> EndState:
         """The end state of a rollout that is in the evidence. Of a pruned one it cannot be read."""
@@ -366,6 +340,8 @@ class Engine:
         """Grade; a crash of the verifier or the box is tried once more in another box."""
         if self.meter is not None:
             self.meter.work()
+        if refused := refusal(env, self.runtime):
+            return Judgement("infra_error", None, None, (), refused).verdict(rollout, env.verifier_id, self.runtime_id)
         graded = replace(graded, conditions=now or self.conditions)
         memo = None if fresh else self._memo
         verdict: Verdict | None = None
@@ -437,11 +413,16 @@ class Engine:
         self._stopping.set()
         for future in running:
             future.cancel()
-        for session in list(self._sessions):
+        for session in list(self._attempts.sessions):
             session.close()
         self._boxes.close()
         wait(running)
         self._boxes = Pool(self.runtime, self.workers)
+
+
+def _in_lanes(request: RolloutRequest) -> bool:
+    """Whether a rollout can share a box with others."""
+    return is_plain(request.env) and not hasattr(request.policy, "play")
 
 
 def _labelled(played: Played, purpose: str | None) -> Played:

@@ -48,18 +48,41 @@ class BubblewrapSandbox:
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
         limits: Limits | None = None,
+        channel: socket.socket | None = None,
     ) -> Completed:
         limits = limits or self._limits
         head = {"do": "run", "argv": argv, "env": {**self._env, **(env or {})}, "limits": limits.model_dump()}
+        if channel is not None:
+            return self._live(head, stdin, channel, limits.wall_s)
         with _sealed([stdin] if stdin else []) as fds:
             try:
                 answer = self._ask(head, fds=fds, seconds=limits.wall_s)
             except frames.Closed:
                 return Completed(None, b"", b"", "cancelled")
-        said, size = answer.head, answer.head["stdout"]
-        code = None if said["breach"] else exit_code(said["status"])
-        breach: Breach | None = said["breach"] or SIGNALS.get(said["status"] & 0x7F)
-        return Completed(code, answer.body[:size], answer.body[size:], breach, said["cpu_s"], said["wall_s"])
+        return completed(answer)
+
+    def _live(self, head: dict[str, Any], stdin: bytes, channel: socket.socket, wall_s: float) -> Completed:
+        """Run a command that lives beside other requests; how it ended comes over a socket of its own."""
+        head = {**head, "live": True, "env": {**head["env"], "ROVER_CHANNEL": "3"}}
+        near, far = socket.socketpair()
+        with near:
+            try:
+                with far, _sealed([stdin] if stdin else []) as fds:
+                    self._ask(head, fds=[*fds, channel.fileno(), far.fileno()])
+                near.settimeout(wall_s + PATIENCE)
+                answer = frames.receive(near)
+            except (frames.Closed, TimeoutError, OSError):
+                if self._closed:
+                    return Completed(None, b"", b"", "cancelled")
+                said = last_words(self._errors)
+                self.close()
+                raise SandboxError(f"the box ended unexpectedly{': ' + said if said else ''}") from None
+            except BaseException:
+                self.close()
+                raise
+        if "error" in answer.head:
+            raise SandboxError(f"in the box: {answer.head['error']}")
+        return completed(answer)
 
     def call(self, entry: str, payload: Any, *, limits: Limits | None = None) -> CallResult:
         limits = limits or self._limits
@@ -162,6 +185,14 @@ class BubblewrapSandbox:
         if "error" in answer.head:
             raise SandboxError(f"in the box: {answer.head['error']}")
         return answer
+
+
+def completed(answer: frames.Message) -> Completed:
+    """How a command ended, from the answer of the supervisor."""
+    said, size = answer.head, answer.head["stdout"]
+    code = None if said["breach"] else exit_code(said["status"])
+    breach: Breach | None = said["breach"] or SIGNALS.get(said["status"] & 0x7F)
+    return Completed(code, answer.body[:size], answer.body[size:], breach, said["cpu_s"], said["wall_s"])
 
 
 def _entries(files: Files) -> dict[str, Entry]:

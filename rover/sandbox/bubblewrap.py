@@ -20,7 +20,8 @@ from typing import Any
 from rover.sandbox import layout as layouts
 from rover.sandbox.box import BubblewrapSandbox, last_words
 from rover.sandbox.inside import frames
-from rover.sandbox.protocol import Files, Probe
+from rover.sandbox.places import links_of, shows_of
+from rover.sandbox.protocol import Files, Place, Probe
 from rover.sandbox.remedies import explain
 from rover.sandbox.runtime_id import runtime_id
 from rover_store.errors import SandboxError
@@ -29,18 +30,24 @@ from rover_store.records import Limits
 #: Without cgroups memory is polled, and nothing shares out the processor.
 UNMET = ("hard memory ceiling", "processor share")
 START_S = 30.0
+#: Places of a box that are taken: nothing of a package or an agent can stand there.
+RESERVED = (
+    "/w", "/v", "/r", "/.rover", "/tmp", "/dev", "/proc", "/sys", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc",
+)  # fmt: skip
 
 
 class BubblewrapRuntime:
     """Opens boxes through one launcher process, started when first needed. Safe to share between threads."""
 
     kind = "bubblewrap"
+    unmet = UNMET
+    offers = ("workdir",)
 
     def __init__(self, *, workspace: str = "", bwrap: str = "") -> None:
         self._workspace = workspace  # "copy" or "overlay"; chosen by what the kernel can do where empty
         self._bwrap = bwrap  # path of the program; the wheel's, else the system's, where empty
         self._lock = threading.Lock()
-        self._launcher: _Launcher | None = None
+        self._launchers: dict[tuple[tuple[str, str], ...], _Launcher] = {}  # by what they show
         self._boxes: weakref.WeakSet[BubblewrapSandbox] = weakref.WeakSet()
 
     def probe(self) -> Probe:
@@ -52,19 +59,23 @@ class BubblewrapRuntime:
                     return Probe(self.kind, False, f"a command in it failed: {reason}", unmet=UNMET)
         except SandboxError as error:
             return Probe(self.kind, False, error.message, unmet=UNMET)
-        return Probe(self.kind, True, unmet=UNMET)
+        return Probe(self.kind, True, unmet=UNMET, offers=self.offers)
 
     def runtime_id(self) -> str:
         return runtime_id(self.kind, 1, UNMET)
 
-    def open(self, files: Files, *, limits: Limits | None = None) -> BubblewrapSandbox:
+    def open(self, files: Files, *, limits: Limits | None = None, place: Place | None = None) -> BubblewrapSandbox:
+        place = place or Place()
+        if place.image or place.build:
+            raise SandboxError("the bubblewrap sandbox has no images", hint="run it with --sandbox docker")
+        links, shows = links_of(place, RESERVED), shows_of(place, RESERVED)
         near, far = socket.socketpair()
         errors = os.memfd_create("errors")
         try:
-            launcher = self._launch(far.fileno(), errors)
+            launcher = self._launch(far.fileno(), errors, shows)
             far.close()
             near.settimeout(START_S)
-            frames.send(near, launcher.config)
+            frames.send(near, {**launcher.config, "place": links})
             hello = frames.receive(near)
         except (frames.Closed, TimeoutError):
             said = last_words(errors) or "it did not start"
@@ -73,7 +84,8 @@ class BubblewrapRuntime:
         except BaseException:
             _discard(near, far, errors)
             raise
-        box = BubblewrapSandbox(near, hello.fds[0], errors, limits or Limits(), launcher.config["env"])
+        env = {**launcher.config["env"], **dict(place.env)}
+        box = BubblewrapSandbox(near, hello.fds[0], errors, limits or Limits(), env)
         self._boxes.add(box)
         try:
             box.reset(files)
@@ -86,24 +98,26 @@ class BubblewrapRuntime:
         for box in list(self._boxes):
             box.close()
         with self._lock:
-            launcher, self._launcher = self._launcher, None
-        if launcher is not None:
+            launchers = list(self._launchers.values())
+            self._launchers.clear()
+        for launcher in launchers:
             launcher.close()
 
-    def _launch(self, channel: int, errors: int) -> _Launcher:
+    def _launch(self, channel: int, errors: int, shows: tuple[tuple[str, str], ...]) -> _Launcher:
         with self._lock:
-            if self._launcher is None or not self._launcher.usable():
-                self._launcher = _Launcher(self._workspace, self._bwrap or find_bwrap())
-            self._launcher.start(channel, errors)
-            return self._launcher
+            launcher = self._launchers.get(shows)
+            if launcher is None or not launcher.usable():
+                launcher = self._launchers[shows] = _Launcher(self._workspace, self._bwrap or find_bwrap(), shows)
+            launcher.start(channel, errors)
+            return launcher
 
 
 class _Launcher:
     """The launcher process, see rover.sandbox.launcher."""
 
-    def __init__(self, workspace: str, bwrap: str) -> None:
+    def __init__(self, workspace: str, bwrap: str, shows: tuple[tuple[str, str], ...] = ()) -> None:
         layouts.compile_inside()
-        layout = layouts.layout(bwrap)
+        layout = layouts.layout(bwrap, shows)
         self.config: dict[str, Any] = {**layout.config, "workspace": workspace}
         self._argv = [*layout.arguments, *layouts.supervisor_command(self.config["python"])]
         self._owner = os.getpid()

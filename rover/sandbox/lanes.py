@@ -13,6 +13,7 @@ Errors: SandboxError in the one lane whose own box fails; in all lanes where no 
 from __future__ import annotations
 
 import base64
+import socket
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -370,7 +371,10 @@ class LaneSandbox:
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
         limits: Limits | None = None,
+        channel: socket.socket | None = None,
     ) -> Completed:
+        if channel is not None:
+            raise SandboxError("a lane has no commands that live on")
         done: Completed = self._ask(Run(argv, stdin, env, limits or self._lanes.limits_of(self._number)))
         return done
 

@@ -54,8 +54,8 @@ class Layout:
     config: dict[str, Any]
 
 
-def layout(bwrap: str) -> Layout:
-    """The layout for this interpreter and installation."""
+def layout(bwrap: str, shows: tuple[tuple[str, str], ...] = ()) -> Layout:
+    """The layout for this interpreter and installation, with these folders of the host shown beside."""
     python = os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable)
     sources: list[str] = []
     binds: list[str] = []
@@ -80,6 +80,8 @@ def layout(bwrap: str) -> Layout:
             program = f"@{sources.index(source)}{bwrap.removeprefix(source)}"
     for name in ("rover", "rover_store"):
         show(package_folder(name), f"/r/{name}")
+    for source, target in shows:
+        show(source, target)
     environment = dict(ENVIRONMENT)
     if site[1:]:
         environment["PYTHONPATH"] = ":".join(site[1:])

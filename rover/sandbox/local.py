@@ -12,6 +12,7 @@ import os
 import resource
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from rover.sandbox.paths import check_paths
-from rover.sandbox.protocol import Breach, CallResult, Completed, Entry, Files, Probe, Snapshot
+from rover.sandbox.protocol import Breach, CallResult, Completed, Entry, Files, Place, Probe, Snapshot
 from rover.sandbox.runtime_id import runtime_id
 from rover_store.errors import SandboxError
 from rover_store.ids import blob_id
@@ -53,7 +54,9 @@ class LocalRuntime:
     def runtime_id(self) -> str:
         return runtime_id("local", 0, UNMET)
 
-    def open(self, files: Files, *, limits: Limits | None = None) -> LocalSandbox:
+    def open(self, files: Files, *, limits: Limits | None = None, place: Place | None = None) -> LocalSandbox:
+        if place is not None and (place.links or place.image or place.build):
+            raise SandboxError("the local sandbox has no place but its folder")
         return LocalSandbox(files, limits or Limits())
 
     def close(self) -> None:
@@ -80,8 +83,13 @@ class LocalSandbox:
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
         limits: Limits | None = None,
+        channel: socket.socket | None = None,
     ) -> Completed:
-        return self._execute(argv, stdin, dict(env or {}), limits or self._limits)
+        if channel is None:
+            return self._execute(argv, stdin, dict(env or {}), limits or self._limits)
+        # the number stays what it is here: this kind keeps nothing apart
+        more = {**(env or {}), "ROVER_CHANNEL": str(channel.fileno())}
+        return self._execute(argv, stdin, more, limits or self._limits, keep=channel.fileno())
 
     def call(self, entry: str, payload: Any, *, limits: Limits | None = None) -> CallResult:
         job = json.dumps({"entry": entry, "payload": payload}).encode()

@@ -10,7 +10,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
-from rover.sandbox.protocol import Files, Runtime, Sandbox
+from rover.sandbox.protocol import Files, Place, Runtime, Sandbox
 from rover_store.errors import SandboxError
 from rover_store.records import Limits
 
@@ -20,7 +20,7 @@ class Pool:
 
     def __init__(self, runtime: Runtime, size: int = 1) -> None:
         self._runtime = runtime
-        self._idle: list[Sandbox] = []
+        self._idle: list[tuple[Place | None, Sandbox]] = []
         self._all: dict[int, Sandbox] = {}
         self._free = threading.Semaphore(size)
         self._lock = threading.Lock()
@@ -34,10 +34,10 @@ class Pool:
                 stack.enter_context(self.box({}))
 
     @contextlib.contextmanager
-    def box(self, files: Files, limits: Limits | None = None) -> Iterator[Sandbox]:
-        """A box that holds `files`. The last one that came back is the first to go out: it is warm."""
+    def box(self, files: Files, limits: Limits | None = None, place: Place | None = None) -> Iterator[Sandbox]:
+        """A box of this place that holds `files`. The last that came back is the first to go out: it is warm."""
         with self._free:
-            box = self._take(files, limits or Limits())
+            box = self._take(files, limits or Limits(), place)
             try:
                 yield box
             except BaseException:
@@ -45,7 +45,7 @@ class Pool:
                 raise
             with self._lock:
                 if not self._closed:
-                    self._idle.append(box)
+                    self._idle.append((place, box))
                     return
             self._drop(box)
 
@@ -65,11 +65,13 @@ class Pool:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _take(self, files: Files, limits: Limits) -> Sandbox:
+    def _take(self, files: Files, limits: Limits, place: Place | None) -> Sandbox:
         with self._lock:
             if self._closed:
                 raise SandboxError("the pool of boxes is closed")
-            box = self._idle.pop() if self._idle else None
+            box, other = self._waiting(place)
+        if other is not None:
+            self._drop(other)
         if box is not None:
             try:
                 box.reset(files, limits=limits)
@@ -79,13 +81,21 @@ class Pool:
             except BaseException:
                 self._drop(box)
                 raise
-        box = self._runtime.open(files, limits=limits)
+        box = self._runtime.open(files, limits=limits, **({} if place is None else {"place": place}))
         with self._lock:
             if not self._closed:
                 self._all[id(box)] = box
                 return box
         box.close()
         raise SandboxError("the pool of boxes is closed")
+
+    def _waiting(self, place: Place | None) -> tuple[Sandbox | None, Sandbox | None]:
+        """A box of this place that waits; else the one of another place that has to go, where there are too many."""
+        for number in reversed(range(len(self._idle))):
+            if self._idle[number][0] == place:
+                return self._idle.pop(number)[1], None
+        full = self._idle and len(self._all) >= self.size
+        return None, self._idle.pop(0)[1] if full else None
 
     def _drop(self, box: Sandbox) -> None:
         with self._lock:

@@ -21,28 +21,28 @@ BROKEN = 99
 def become_command(
     powers: Powers, head: dict[str, Any], limits: dict[str, Any], hide: list[str], fds: tuple[int, ...]
 ) -> None:
-    """In the forked child: run the request's `argv` with its `env`, with stdin, stdout and stderr of `fds`; report
-    on the fourth of them, and end."""
+    """In the forked child: run the request's `argv` with its `env`, with all `fds` but the last, from 0 on; report on
+    the last of them, and end."""
+    report = len(fds) - 1
     try:
-        report = _arrange(fds)
+        _arrange(fds)
         confine(powers, limits, hide)
         status = _first_process(lambda: _start(head["argv"], head["env"]))
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         os.write(report, REPORT.pack(status, used.ru_utime, used.ru_stime))
         os._exit(0)
     except BaseException as error:
-        os.write(3, one_line(error).encode())
+        os.write(report, one_line(error).encode())
     finally:
         os._exit(BROKEN)
 
 
-def _arrange(fds: tuple[int, ...]) -> int:
-    """Put the four descriptors at 0 to 3, close all others; the fourth is not passed on."""
+def _arrange(fds: tuple[int, ...]) -> None:
+    """Put the descriptors at 0, 1, ..., close all others; the last is not passed on."""
     high = [os.dup2(fd, 100 + i, inheritable=False) for i, fd in enumerate(fds)]
     for i, fd in enumerate(high):
-        os.dup2(fd, i, inheritable=i < 3)
-    os.closerange(4, 4096)
-    return 3
+        os.dup2(fd, i, inheritable=i < len(fds) - 1)
+    os.closerange(len(fds), 4096)
 
 
 def _first_process(start: Callable[[], int]) -> int:

@@ -6,15 +6,18 @@ none. It is spoken to over one socket, and when that closes the box ends. Standa
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import socket
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from rover.sandbox.inside import frames, kernel
-from rover.sandbox.inside.command import REPORT, become_command
+from rover.sandbox.inside.command import become_command
 from rover.sandbox.inside.confine import PRIVATE, ROVER, Powers, fork_in_pid_namespace
+from rover.sandbox.inside.live import Live, ended, hold, release, with_streams
 from rover.sandbox.inside.watch import Watch, processor_time
 from rover.sandbox.inside.workspace import Workspace
 
@@ -27,6 +30,9 @@ class Supervisor:
         self._config = config
         self._zygotes: dict[str, tuple[socket.socket, int]] = {}
         self._powers = Powers()
+        self._ours = {os.getpid()}  # this process and the warm ones
+        self._live: Live | None = None
+        self._held: set[int] = set()  # processes that stand still while a request is served
         self._null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         _raise_file_limit()
         os.chdir("/")
@@ -38,9 +44,11 @@ class Supervisor:
         """Greet the host with a handle on this box, then answer requests for ever."""
         frames.send(self._sock, {"workspace": self._work.mode}, fds=[os.pidfd_open(os.getpid())])
         while True:
+            self._wait()
             request = frames.receive(self._sock)
             try:
-                head, body = getattr(self, f"do_{request.head['do']}")(request)
+                with self._still():
+                    head, body = getattr(self, f"do_{request.head['do']}")(request)
             except OSError as error:
                 head, body = {"error": f"{request.head['do']}: {error}"}, []
             finally:
@@ -48,10 +56,31 @@ class Supervisor:
                     os.close(fd)
             frames.send(self._sock, head, body)
 
+    def _wait(self) -> None:
+        """Where a command lives, watch it until a request comes."""
+        while self._live is not None:
+            if self._live.watch.ended():
+                self._live.finish()
+                self._live = None
+            elif self._live.watch.asked:
+                return
+
+    @contextlib.contextmanager
+    def _still(self) -> Iterator[None]:
+        """Hold the living command's processes still for the time of a request."""
+        if self._live is not None:
+            self._held = hold(self._ours)
+        try:
+            yield
+        finally:
+            held, self._held = self._held, set()
+            release(held)
+
     def do_missing(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
         return {"missing": self._work.missing(request.head["files"])}, []
 
     def do_start(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
+        self._cancel()
         rest = memoryview(request.body)
         for blob, size in request.head["blobs"]:
             self._work.put(blob, rest[:size])
@@ -60,6 +89,7 @@ class Supervisor:
         return self.do_reset(request)
 
     def do_reset(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
+        self._cancel()
         self._work.reset(request.head.get("disk_bytes"), request.head.get("inodes"))
         return {}, []
 
@@ -70,27 +100,33 @@ class Supervisor:
         return head, list(changes.new.values())
 
     def do_run(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
-        """Run a command; the only descriptor is its stdin."""
+        """Run a command; the only descriptor is its stdin. A live one has two more: its channel, and a socket for
+        the answer, which comes there when it has ended."""
         limits = self._limits(request.head["limits"])
         with _Pipes(3) as pipes:
-            stdin = request.fds[0] if request.fds else self._null
+            channel = request.fds[-2:-1] if request.head.get("live") else []
+            stdin = request.fds[0] if len(request.fds) % 2 else self._null
             pid, pidfd = fork_in_pid_namespace()
             if pid == 0:
-                fds = (stdin, *pipes.ends)
-                become_command(self._powers, request.head, limits, self._config["hide"], fds)
+                out, err, report = pipes.ends
+                become_command(
+                    self._powers, request.head, limits, self._config["hide"], (stdin, out, err, *channel, report)
+                )
             pipes.close_ends()
+            if channel:
+                watch = Watch(pidfd, pipes.own[:2], limits, self._ours, self._sock.fileno(), wake=True)
+                watch.begin()
+                self._live = Live(pid, pidfd, watch, pipes.keep(), os.dup(request.fds[-1]))
+                return {}, []
             watch = self._watch(pidfd, pipes.own[:2], limits)
             os.waitpid(pid, 0)
-            said = os.read(pipes.own[2], 4096)
-        status = -1
-        if len(said) == REPORT.size:
-            status, user, system = REPORT.unpack(said)
-            watch.cpu_s = max(watch.cpu_s if watch.breach else 0.0, user + system)
-        elif not watch.breach:
-            reason = said.decode("utf-8", "replace") or "its first process was killed"
-            return {"error": f"the command could not be confined: {reason}"}, []
-        head = {"status": status, "breach": watch.breach, "cpu_s": watch.cpu_s, "wall_s": watch.wall_s}
-        return _with_streams(head, watch)
+            return ended(os.read(pipes.own[2], 4096), watch)
+
+    def _cancel(self) -> None:
+        """End the living command: its workspace goes."""
+        if self._live is not None:
+            self._live.cancel()
+            self._live = None
 
     def do_call(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
         """Fork a call from a warm process. Descriptors: the job, the result."""
@@ -109,9 +145,11 @@ class Supervisor:
                 frames.send(zygote, {"reap": answer.head["pid"]})
                 status = frames.receive(zygote).head["status"]
             except frames.Closed:
-                self._zygotes.pop(kind)[0].close()
+                sock, pid = self._zygotes.pop(kind)
+                sock.close()
+                self._ours.discard(pid)
                 return {"error": "the warm process died"}, []
-        return _with_streams({"status": status, "breach": watch.breach}, watch)
+        return with_streams({"status": status, "breach": watch.breach}, watch)
 
     def do_warm(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
         """Start a warm process ahead of its first call."""
@@ -128,8 +166,7 @@ class Supervisor:
         return {"cpu_s": total, "descriptors": sum(fds)}, []
 
     def _watch(self, pidfd: int, pipes: list[int], limits: dict[str, Any]) -> Watch:
-        ours = {os.getpid(), *(pid for _, pid in self._zygotes.values())}
-        watch = Watch(pidfd, pipes, limits, ours, self._sock.fileno())
+        watch = Watch(pidfd, pipes, limits, self._ours | self._held, self._sock.fileno())
         try:
             watch.wait()
         finally:
@@ -138,7 +175,7 @@ class Supervisor:
 
     def _limits(self, limits: dict[str, Any]) -> dict[str, Any]:
         """The kernel counts the box's own processes too."""
-        return {**limits, "processes": int(limits["processes"]) + 2 + len(self._zygotes)}
+        return {**limits, "processes": int(limits["processes"]) + 2 + len(self._zygotes) + len(self._held)}
 
     def _zygote(self, kind: str) -> socket.socket:
         if kind not in self._zygotes:
@@ -150,6 +187,7 @@ class Supervisor:
             pid = os.posix_spawn(argv[0], argv, self._config["env"])
             far.close()
             self._zygotes[kind] = (near, pid)
+            self._ours.add(pid)
         return self._zygotes[kind][0]
 
 
@@ -165,6 +203,11 @@ class _Pipes:
         while self.ends:
             os.close(self.ends.pop())
 
+    def keep(self) -> list[int]:
+        """The ends to read, which the caller closes from now on."""
+        kept, self.own = self.own, []
+        return kept
+
     def __enter__(self) -> _Pipes:
         return self
 
@@ -174,18 +217,13 @@ class _Pipes:
             os.close(fd)
 
 
-def _with_streams(head: dict[str, Any], watch: Watch) -> tuple[dict[str, Any], list[bytes]]:
-    out, err = (bytes(stream) for stream in watch.streams.values())
-    return {**head, "stdout": len(out)}, [out, err]
-
-
 def _finish_root(config: dict[str, Any]) -> None:
     """Write the few files and links that the box has of its own, then make its root read-only."""
     for path, text in config["files"].items():
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w") as stream:
             stream.write(text)
-    for path, target in config["links"].items():
+    for path, target in [*config["links"].items(), *config.get("place", ())]:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         os.symlink(target, path)
     flags = kernel.MS_REMOUNT | kernel.MS_BIND | kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV

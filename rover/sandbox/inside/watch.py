@@ -22,11 +22,17 @@ _CHUNK = 1 << 16
 class Watch:
     """One job: `pidfd` of its first process, the read ends of its streams, its limits.
 
-    `ours` are the processes of the box that belong to no job. `hangup` is the channel to the host: where it
-    closes, the box ends.
+    `ours` are the processes of the box that belong to another job, or to none. `hangup` is the channel to the host:
+    where it closes, the box ends. With `wake` a request there ends the wait for an event, and `asked` says so.
     """
 
-    def __init__(self, pidfd: int, pipes: list[int], limits: dict[str, Any], ours: set[int], hangup: int) -> None:
+    def __init__(
+        self, pidfd: int, pipes: list[int], limits: dict[str, Any], ours: set[int], hangup: int, wake: bool = False
+    ) -> None:
+        self._poll = select.poll()
+        self._wake = select.POLLIN if wake else 0
+        self._started = self._end = self._tick = 0.0
+        self.asked = False
         self._pidfd = pidfd
         self._pipes = pipes
         self._limits = limits
@@ -40,34 +46,44 @@ class Watch:
 
     def wait(self) -> None:
         """Return when the job's first process, and with it every other, is dead and its streams are read."""
-        poll = select.poll()
-        poll.register(self._pidfd, select.POLLIN)
-        poll.register(self._hangup, 0)
+        while not self.ended():
+            pass
+
+    def begin(self) -> None:
+        """Start the clocks and the polling."""
+        self._poll.register(self._pidfd, select.POLLIN)
+        self._poll.register(self._hangup, self._wake)
         for fd in self._pipes:
             os.set_blocking(fd, False)
-            poll.register(fd, select.POLLIN)
-        started = time.monotonic()
-        end, tick = started + float(self._limits["wall_s"]), started + TICK
-        while True:
-            now = time.monotonic()
-            if now >= end:
-                self._kill("wall")
-            elif now >= tick:
-                self._measure()
-                tick = now + TICK
-            pause = TICK if self.breach else max(0.0, min(end, tick) - now)
-            events = dict(poll.poll(pause * 1000 + 0.5))
-            if self._hangup in events:
-                os._exit(0)
-            for fd in self._pipes:
-                if fd in events and self._drain(fd) == 0:
-                    poll.unregister(fd)
-            if self._pidfd in events:
-                break
+            self._poll.register(fd, select.POLLIN)
+        self._started = time.monotonic()
+        self._end, self._tick = self._started + float(self._limits["wall_s"]), self._started + TICK
+
+    def ended(self) -> bool:
+        """Wait for one event, at most a tick: True once the job is dead and its streams are read."""
+        if not self._started:
+            self.begin()
+        now = time.monotonic()
+        if now >= self._end:
+            self.kill("wall")
+        elif now >= self._tick:
+            self._measure()
+            self._tick = now + TICK
+        pause = TICK if self.breach else max(0.0, min(self._end, self._tick) - now)
+        events = dict(self._poll.poll(pause * 1000 + 0.5))
+        self.asked = self._hangup in events
+        if events.get(self._hangup, 0) & ~select.POLLIN:
+            os._exit(0)
+        for fd in self._pipes:
+            if fd in events and self._drain(fd) == 0:
+                self._poll.unregister(fd)
+        if self._pidfd not in events:
+            return False
         for fd in self._pipes:
             while self._drain(fd) > 0:
                 pass
-        self.wall_s = time.monotonic() - started
+        self.wall_s = time.monotonic() - self._started
+        return True
 
     def _drain(self, fd: int) -> int:
         """Read a piece: its size, 0 at the end of the stream, -1 where nothing is there yet."""
@@ -77,11 +93,12 @@ class Watch:
             return -1
         self.streams[fd] += data[: self._left]
         if len(data) > self._left:
-            self._kill("output")
+            self.kill("output")
         self._left -= min(len(data), self._left)
         return len(data)
 
-    def _kill(self, breach: str) -> None:
+    def kill(self, breach: str) -> None:
+        """End the job for breaking this limit."""
         self.breach = self.breach or breach
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
@@ -98,9 +115,9 @@ class Watch:
                     members.append(name)
         self.cpu_s = max(self.cpu_s, ticks / _CLOCK)
         if self.cpu_s > float(self._limits["cpu_s"]):
-            self._kill("cpu")
+            self.kill("cpu")
         if resident > int(self._limits["memory_bytes"]) and self._own(members) > int(self._limits["memory_bytes"]):
-            self._kill("memory")
+            self.kill("memory")
 
     def _own(self, members: list[str]) -> int:
         """Memory of the job with shared pages counted once: resident sums count a forked page many times."""
