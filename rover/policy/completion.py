@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rover.policy.protocol import MALFORMED
+from rover.policy.tokens import Told, told
 from rover_store.records import ToolCall, Usage
 
 #: an answer of more tokens than this is a wrong count
@@ -29,6 +30,7 @@ class Answer:
     calls: tuple[ToolCall, ...]
     usage: Usage
     cut: bool = False
+    tokens: Told | None = None
 
     def message(self) -> dict[str, Any]:
         """The turn as the next request repeats it. Arguments that were no JSON are left out: servers choke on them."""
@@ -68,7 +70,8 @@ def parse(body: bytes, messages: list[dict[str, Any]], turn: int) -> Answer:
         raise NotACompletion("choices.0.message.content is not text")
     calls = _calls(message.get("tool_calls"), turn)
     text = _clean(text)
-    return Answer(text, calls, _usage(value, messages, text, calls), choice.get("finish_reason") == "length")
+    cut = choice.get("finish_reason") == "length"
+    return Answer(text, calls, _usage(value, messages, text, calls), cut, told(value))
 
 
 def _first(value: Any) -> dict[str, Any]:

@@ -20,11 +20,15 @@ from urllib.parse import urlsplit
 from rover.policy.completion import Answer, NotACompletion, parse
 from rover.policy.exchange import Exchange
 from rover.policy.protocol import Action, PolicyFailure, PolicyView, Session
+from rover.policy.tokens import TokenLog
 from rover_store.errors import ProviderError, UsageError
 from rover_store.ids import digest
 from rover_store.records import Call
 
 DEFAULT_SERVER = "https://api.openai.com/v1"
+
+#: what a server is asked for where tokens are to be recorded: all know the first, vLLM the second
+_TOKENS = ("logprobs", "return_token_ids")
 
 SYSTEM = """\
 You work in a folder of files, through the tools alone. Paths are relative to that folder.
@@ -48,7 +52,8 @@ class Settings:
 
 
 class OpenAIPolicy:
-    """One model on one server. `record`: a file to which every request and answer is added, a line each."""
+    """One model on one server. `record`: a file to which every request and answer is added, a line each. `tokens`:
+    ask for token ids and log-probabilities, and put what the server tells on the turns."""
 
     attacker = False
 
@@ -60,11 +65,13 @@ class OpenAIPolicy:
         key: str = "",
         settings: Settings | None = None,
         record: Path | None = None,
+        tokens: bool = False,
     ) -> None:
         self.model = model
         self.server = _checked(server or DEFAULT_SERVER).rstrip("/")
         self.settings = settings or Settings()
         self.record = record
+        self.tokens = tokens
         self._key = key
         parts = [self.server, self.settings.temperature, self.settings.max_tokens, self.settings.system]
         self.id = f"openai:{model}:{digest(parts)[:12]}"
@@ -103,6 +110,9 @@ class _Session:
             {"role": "user", "content": view.instruction},
         ]
         self._turn = 0
+        self._log = TokenLog()
+        #: what is asked for beside the answer; a server that refuses one is not asked for it again
+        self._asked = set(_TOKENS) if policy.tokens else set()
 
     def act(self, results: tuple[Call, ...], *, deadline_s: float) -> Action:
         for result in results:
@@ -113,7 +123,8 @@ class _Session:
             raise PolicyFailure("the model's answer was cut at its limit of tokens")
         self._turn += 1
         self._messages.append(answer.message())
-        return Action(answer.calls, answer.text, answer.usage)
+        tokens = self._log.turn(answer.tokens) if self._policy.tokens and answer.tokens else None
+        return Action(answer.calls, answer.text, answer.usage, tokens)
 
     def close(self) -> None:
         self._runner.close(self._exchange.close)
@@ -131,6 +142,9 @@ class _Session:
         problem: str = ""
         for attempt in range(settings.retries + 1):
             reply = await self._exchange.post(self._request())
+            while reply.problem and (refused := {name for name in self._asked if name in reply.problem}):
+                self._asked -= refused
+                reply = await self._exchange.post(self._request())
             self._keep(reply.body)
             wait = reply.retry_after
             if reply.overflow:
@@ -157,6 +171,10 @@ class _Session:
             request["temperature"] = settings.temperature
         if settings.max_tokens is not None:
             request["max_tokens"] = settings.max_tokens
+        if "logprobs" in self._asked:
+            request["logprobs"] = True
+        if "return_token_ids" in self._asked:
+            request["extra_body"] = {"return_token_ids": True}
         return request
 
     def _keep(self, body: bytes) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rover.policy.protocol import PolicyFailure, PolicyView
+from rover.policy.tokens import Told
 from rover_store.records import Call
 from rover_train.render.drift import DoesNotFit, TemplateDrift
 from rover_train.render.protocol import Message
@@ -91,6 +92,10 @@ class Dialogue:
     def written(self) -> list[int]:
         """The ids of the present turn."""
         return self.ids[self._start :]
+
+    def told(self) -> Told:
+        """The present turn: what was read before it, what was written, and how likely that was."""
+        return Told(tuple(self.ids[: self._start]), tuple(self.written), tuple(self.logprobs[self._start :]))
 
     def rows(self, rollout: str = "", package: str = "") -> tuple[Row, ...]:
         """All rows so far that hold a turn; what was shown behind the last one is left out."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 from rover.policy.protocol import Action, PolicyView, Session
+from rover.policy.tokens import TokenLog
 from rover.sandbox.rendezvous import Handler, current
 from rover_store.records import Call
 from rover_train.render import Dialogue, Renderer
@@ -26,11 +28,12 @@ class Actor(Protocol):
 class ModelSession:
     """One rollout: its conversation in tokens, and whether a turn of it is being written."""
 
-    def __init__(self, actor: Actor, dialogue: Dialogue, seed: int) -> None:
+    def __init__(self, actor: Actor, dialogue: Dialogue, seed: int, log: TokenLog | None = None) -> None:
         self.dialogue = dialogue
         self.seed = seed
         self.closed = False
         self._actor = actor
+        self._log = log
 
     def act(self, results: tuple[Call, ...], *, deadline_s: float) -> Action:
         """The next turn. PolicyFailure where the window is used up; ProviderError where a server failed."""
@@ -40,7 +43,7 @@ class ModelSession:
         if isinstance(answer, BaseException):
             raise answer
         assert isinstance(answer, Action)
-        return answer
+        return answer if self._log is None else replace(answer, tokens=self._log.turn(self.dialogue.told()))
 
     def close(self) -> None:
         """The sampler forgets this lane at its next call."""
@@ -52,12 +55,14 @@ class ModelSession:
 
 
 class ModelPolicy:
-    """A policy whose turns `actor` writes. `policy_id` names weights, rendering and sampling settings."""
+    """A policy whose turns `actor` writes. `policy_id` names weights, rendering and sampling settings. `tokens`: its
+    turns tell their tokens, so that they are recorded."""
 
     attacker = False
 
-    def __init__(self, actor: Actor, policy_id: str) -> None:
+    def __init__(self, actor: Actor, policy_id: str, *, tokens: bool = False) -> None:
         self.id = policy_id
+        self.tokens = tokens
         self._actor = actor
 
     @property
@@ -66,4 +71,5 @@ class ModelPolicy:
         return self._actor.acting
 
     def start(self, view: PolicyView, seed: int) -> Session:
-        return ModelSession(self._actor, self._actor.renderer.dialogue(view), seed)
+        log = TokenLog() if self.tokens else None
+        return ModelSession(self._actor, self._actor.renderer.dialogue(view), seed, log)
