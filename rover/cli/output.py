@@ -25,6 +25,7 @@ Seed = typer.Option(0, "--seed", help="Seed of all random choices.")
 Workers = typer.Option(2, "-n", "--workers", min=1, max=64, help="Rollouts at the same time.")
 Sandbox = typer.Option("", "--sandbox", metavar="KIND", help="Kind of sandbox; bubblewrap by default.")
 Packages = typer.Option(0, "--limit", min=0, help="At most so many packages; 0 for all.")
+Part = typer.Option("", "--shard", metavar="I/N", help="Only part I of N: see `rover help sharding`.")
 Tags = typer.Option([], "--tag", metavar="TAG", help="Only with this tag, as family:edit; repeatable.")
 #: of policies that are models
 Server = typer.Option("", "--server", metavar="URL", help="Model server; else OPENAI_BASE_URL.")

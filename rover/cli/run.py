@@ -14,6 +14,7 @@ import typer
 from rover.cli.output import (
     Json,
     Packages,
+    Part,
     Rev,
     Sandbox,
     Seed,
@@ -41,6 +42,7 @@ def command(
     seed: int = Seed,
     rev: str = Rev,
     limit: int = Packages,
+    shard: str = Part,
     server: str = Server,
     model: str = Served,
     temperature: float = Temperature,
@@ -56,10 +58,12 @@ def command(
     Example: rover run 'penguins-*' --policy solver -k 4 -n 2
     """
     from rover.ops.run import RunRequest, run
+    from rover.ops.shard import Shard
     from rover.sandbox.registry import open_runtime
 
     spec, options = policy_options(policy, server, model, temperature, record)
-    request = RunRequest(pattern, spec, attempts, seed, rev, limit or None, options)
+    part = Shard.parse(shard) if shard else None
+    request = RunRequest(pattern, spec, attempts, seed, rev, limit or None, options, shard=part)
     store = open_store()
     done: list[Ran] = []
     with progress("rollouts") as bar:

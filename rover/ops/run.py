@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rover.harness.loop import Stopped
 from rover.ops.listing import package_json
+from rover.ops.shard import Shard, piece
 from rover.policy.registry import get_policy
 from rover.rollout.engine import Engine
 from rover.rollout.env import load_env
@@ -72,6 +73,7 @@ class RunRequest:
     limit: int | None = None
     options: dict[str, Any] = field(default_factory=dict)
     names: frozenset[str] | None = None  # of those that match, these alone
+    shard: Shard | None = None  # of all rollouts, those of this part alone
 
 
 def run(
@@ -95,36 +97,52 @@ def run(
         hint = "`rover list` shows all names"
         raise UsageError(f"no package of {request.rev} matches {request.pattern!r}", hint=hint)
     policies = [policy_of(store, entry, request) for entry in entries]
+    todo = [_Todo(e, p, _attempts(e, request)) for e, p in zip(entries, policies, strict=True)]
     rows: list[Ran] = []
-    total = len(entries) * request.attempts
+    total = sum(len(one.attempts) for one in todo)
     with Engine(runtime, store.evidence, workers) as engine:
-        for some in _chunks(list(zip(entries, policies, strict=True))):
+        for some in _chunks([one for one in todo if one.attempts]):
             asked = _requests(store, some, request)
+            attempts = [n for one in some for n in one.attempts]
             ahead(asked)
-            rows += _run_some(engine, asked, request.attempts, lambda row, done: told(row, done, total), len(rows))
+            rows += _run_some(engine, asked, attempts, lambda row, done: told(row, done, total), len(rows))
     return RunReport(tuple(rows))
 
 
-def _requests(
-    store: Store, some: Sequence[tuple[PackageEntry, Policy]], request: RunRequest
-) -> list[RolloutRequest]:
-    """All attempts of a few packages."""
+class _Todo(NamedTuple):
+    """A package, who acts in it, and which attempts are to be had."""
+
+    entry: PackageEntry
+    policy: Policy
+    attempts: tuple[int, ...]
+
+
+def _attempts(entry: PackageEntry, request: RunRequest) -> tuple[int, ...]:
+    every = range(request.attempts)
+    if request.shard is None:
+        return tuple(every)
+    work = piece(entry.components, entry.name)
+    return tuple(n for n in every if request.shard.takes(work, n))
+
+
+def _requests(store: Store, some: Sequence[_Todo], request: RunRequest) -> list[RolloutRequest]:
+    """All attempts at a few packages."""
     requests: list[RolloutRequest] = []
-    for entry, policy in some:
+    for entry, policy, attempts in some:
         try:
             env = load_env(store, entry.tree)
         except PackageError as error:
             raise PackageError(f"{entry.name}/{error.file}", error.field, error.reason) from None
-        seeds = [seed_for(f"run:{request.seed}", policy.id, n) for n in range(request.attempts)]
+        seeds = [seed_for(f"run:{request.seed}", policy.id, n) for n in attempts]
         requests += [RolloutRequest(env, policy, seed) for seed in seeds]
     return requests
 
 
 def _run_some(
-    engine: Engine, requests: Sequence[RolloutRequest], each: int, told: Callable[[Ran, int], None], before: int
-) -> list[Ran]:
-    """Run the attempts of a few packages, `each` of every one."""
-    attempts = [n % each for n in range(len(requests))]
+    engine: Engine, requests: Sequence[RolloutRequest], attempts: Sequence[int], told: Callable[[Ran, int], None],
+    before: int,
+) -> list[Ran]:  # fmt: skip
+    """Run some attempts at a few packages; `attempts` are their numbers."""
     which = {r.key(engine.runtime_id): n for n, r in reversed(list(enumerate(requests)))}
     failures: list[str] = []
     heard: set[int] = set()
@@ -199,7 +217,5 @@ def policy_of(store: Store, entry: PackageEntry, request: RunRequest) -> Policy:
     return get_policy(request.policy, family=family, recorded=recorded, **request.options)
 
 
-def _chunks(
-    pairs: Sequence[tuple[PackageEntry, Policy]],
-) -> Iterator[Sequence[tuple[PackageEntry, Policy]]]:
-    return (pairs[at : at + CHUNK] for at in range(0, len(pairs), CHUNK))
+def _chunks(todo: Sequence[_Todo]) -> Iterator[Sequence[_Todo]]:
+    return (todo[at : at + CHUNK] for at in range(0, len(todo), CHUNK))
