@@ -29,15 +29,20 @@ class Attempts:
     stopping: threading.Event = field(default_factory=threading.Event)
     sessions: set[Session] = field(default_factory=set)
 
-    def play(self, boxes: Pool, request: RolloutRequest, job: Job) -> Played:
-        """The rollout; an infra_error where it failed twice, or is refused. Stopped where `stopping` is set."""
+    def play(
+        self, boxes: Pool, request: RolloutRequest, job: Job, *, told: Callable[[Session], None] = lambda session: None
+    ) -> Played:
+        """The rollout; an infra_error where it failed twice, or is refused. Stopped where `stopping` is set.
+
+        `told` gets the session of each try.
+        """
         refused = refusal(request.env, self.runtime)
         if refused:
             return unplayed(job, SandboxError(refused))
         played: Played | None = None
         for _ in range(TRIES):
             try:
-                return self._once(boxes, request, job)
+                return self._once(boxes, request, job, told)
             except _Spoilt as error:
                 played = error.played
             except SandboxError as error:
@@ -47,13 +52,14 @@ class Attempts:
         assert played is not None
         return played
 
-    def _once(self, boxes: Pool, request: RolloutRequest, job: Job) -> Played:
+    def _once(self, boxes: Pool, request: RolloutRequest, job: Job, told: Callable[[Session], None]) -> Played:
         env, policy = request.env, request.policy
         mine: list[Session] = []
 
         def opened(session: Session) -> None:
             mine.append(session)
             self.sessions.add(session)
+            told(session)
 
         # a policy that is a program of its own plays by itself
         by_itself = getattr(policy, "play", None)

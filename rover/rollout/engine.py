@@ -25,7 +25,7 @@ from rover.rollout.attempt import Attempts
 from rover.rollout.env import Env, tree_of
 from rover.rollout.job import job_of
 from rover.rollout.keeper import Blobs, Keeper, start_blobs
-from rover.rollout.place import is_plain, refusal
+from rover.rollout.place import refusal, setting
 from rover.rollout.records import (
     EndState,
     Evidence,
@@ -36,7 +36,7 @@ from rover.rollout.records import (
     RolloutResult,
     rollout_id,
 )
-from rover.rollout.together import Together, in_time
+from rover.rollout.together import Together, in_time, shares_a_box
 from rover.sandbox.pool import Pool
 from rover.sandbox.protocol import CallResult, Files, Runtime
 from rover.verify.grade import Graded, Judgement, grade
@@ -194,7 +194,7 @@ class Engine:
     def _ahead(self, requests: list[RolloutRequest], keys: list[str]) -> None:
         """Play what has to be run in lockstep, which costs a fraction, where nobody watches or counts single rollouts.
         What comes out well is taken by `_play`; all else is played there by itself."""
-        pairs = [(k, r) for k, r in zip(keys, requests, strict=True) if _in_lanes(r)]
+        pairs = [(k, r) for k, r in zip(keys, requests, strict=True) if shares_a_box(r)]
         todo = {k: r for k, r in pairs if self.evidence.get_rollout(k) is None}
         if len(todo) < FEWEST_TOGETHER:
             return
@@ -344,10 +344,13 @@ class Engine:
             return Judgement("infra_error", None, None, (), refused).verdict(rollout, env.verifier_id, self.runtime_id)
         graded = replace(graded, conditions=now or self.conditions)
         memo = None if fresh else self._memo
+        where = setting(env, self.runtime)
         verdict: Verdict | None = None
         for _ in range(grading.TRIES):
             try:
-                judgement = grade(self._boxes.box, env.verifier, env.verifier_files, graded, memo=memo)
+                judgement = grade(
+                    self._boxes.box, env.verifier, env.verifier_files, graded, memo=memo, **where
+                )  # fmt: skip
                 verdict = judgement.verdict(rollout, env.verifier_id, self.runtime_id)
             except SandboxError as error:
                 if self._stopping.is_set():
@@ -418,11 +421,6 @@ class Engine:
         self._boxes.close()
         wait(running)
         self._boxes = Pool(self.runtime, self.workers)
-
-
-def _in_lanes(request: RolloutRequest) -> bool:
-    """Whether a rollout can share a box with others."""
-    return is_plain(request.env) and not hasattr(request.policy, "play")
 
 
 def _labelled(played: Played, purpose: str | None) -> Played:

@@ -16,14 +16,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from rover.harness.loop import Played, Stopped, play
+from rover.harness.loop import Job, Played, Stopped, play
 from rover.harness.tools.specs import WRITERS, offered
 from rover.policy.protocol import Session
+from rover.rollout.attempt import Attempts
 from rover.rollout.env import Env
 from rover.rollout.job import job_of, unplayed
 from rover.rollout.keeper import Blobs, Keeper, start_blobs
+from rover.rollout.place import is_plain
 from rover.rollout.records import EndState, Evidence, RolloutRequest, RolloutResult, rollout_id
 from rover.sandbox.lanes import LaneBox
+from rover.sandbox.pool import Pool
 from rover.sandbox.protocol import Runtime
 from rover.sandbox.rendezvous import Abandoned, Handler, Rendezvous
 from rover_store.errors import SandboxError
@@ -63,6 +66,8 @@ class Together:
         self.width = max(1, width)
         self._clock = clock
         self._lanes = LaneBox(runtime, writes=_writes)
+        # for what no lane can hold; each has a box of its own, or one that waits for a turn would wait for one without
+        self._apart, self._boxes = Attempts(runtime, clock), Pool(runtime, self.width)
         self._acting = acting
         self._sessions: dict[int, Session] = {}
 
@@ -75,6 +80,7 @@ class Together:
     def close(self) -> None:
         """End all boxes."""
         self._lanes.close()
+        self._boxes.close()
 
     def play(self, requests: Sequence[RolloutRequest]) -> list[Done]:
         """The rollouts, in the order of the requests.
@@ -94,6 +100,7 @@ class Together:
         if self._acting is not None:
             handlers.append(("act", self._timed("act", self._acting)))
         meeting = Rendezvous(handlers)
+        self._apart.stopping.clear()
         found: dict[int, Done | BaseException] = {}
 
         def run(number: int) -> None:
@@ -126,12 +133,17 @@ class Together:
         return [done for _, done in sorted(found.items()) if isinstance(done, Done)]
 
     def _cancel(self) -> None:
-        for session in list(self._sessions.values()):
+        self._apart.stopping.set()
+        for session in [*self._sessions.values(), *self._apart.sessions]:
             session.close()
 
     def _one(self, meeting: Rendezvous, number: int, request: RolloutRequest) -> Done:
-        """One rollout in its lane; where the infrastructure fails, once more."""
+        """One rollout in its lane, or in a box of its own; where the infrastructure fails, once more."""
         job = job_of(request, self.runtime_id)
+        if not shares_a_box(request):
+            sessions: list[Session] = []
+            found = self._apart.play(self._boxes, request, job, told=sessions.append)
+            return self._done(request, job, found, sessions[-1] if sessions else None)
         box = self._lanes.sandbox(number, partial(meeting.ask, "tools"))
         played: Played | None = None
         session: Session | None = None
@@ -152,6 +164,10 @@ class Together:
             finally:
                 self._sessions.pop(number, None)
         assert played is not None
+        return self._done(request, job, played, session)
+
+    @staticmethod
+    def _done(request: RolloutRequest, job: Job, played: Played, session: Session | None) -> Done:
         if request.purpose is not None:
             labelled = played.trajectory.model_copy(update={"purpose": request.purpose})
             played = Played(labelled, played.trees, played.blobs, played.end)
@@ -159,6 +175,11 @@ class Together:
         end = EndState(played.end, blobs.read)
         result = RolloutResult(rollout_id(job.key), played.trajectory, end, False)
         return Done(request, result, played, session)
+
+
+def shares_a_box(request: RolloutRequest) -> bool:
+    """Whether a rollout can be a lane beside others."""
+    return is_plain(request.env) and not hasattr(request.policy, "play")
 
 
 def in_time(
