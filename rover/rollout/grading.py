@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rover.rollout.env import Env
-from rover.rollout.records import RolloutResult
+from rover.rollout.records import EndState, RolloutResult
 from rover.verify.grade import EPSILON, Graded, passes, weigh
 from rover_store.ids import digest
 from rover_store.records import Verdict
+from rover_store.trees import EXECUTABLE
 
 #: A verifier that crashed, or a sandbox that failed under it, gets a second try.
 TRIES = 2
@@ -42,7 +45,7 @@ def holds(known: Verdict, rollout: str, env: Env) -> bool:
 def of_rollout(result: RolloutResult, env: Env) -> Graded:
     """The evidence of a rollout: its end state, with what is no plain file apart."""
     links = dict.fromkeys(result.end.links, "is a link, not a file")
-    return Graded(
+    found = Graded(
         start=env.start,
         end=result.end,
         message=result.trajectory.final_message,
@@ -50,6 +53,14 @@ def of_rollout(result: RolloutResult, env: Env) -> Graded:
         rollout_end=result.trajectory.end,
         error=result.trajectory.error,
     )
+    return found if env.verifier.program is None else with_modes(found, result.end)
+
+
+def with_modes(graded: Graded, end: EndState) -> Graded:
+    """The same with what a program needs to know of an end state, since it runs on it."""
+    run = frozenset(path for path, item in end.manifest.items() if item.mode == EXECUTABLE)
+    links = {path: end.read(end.manifest[path].id) for path in end.links}
+    return replace(graded, executable=run, links=links)
 
 
 def state_id(env: Env, tree: str, message: str) -> str:

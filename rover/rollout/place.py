@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypedDict
 
 from rover.rollout.env import Env, below
 from rover.sandbox.protocol import Place, Runtime, lacking
+from rover_store.records import Limits
 
 #: what the files of an environment folder are called in a package
 ENVIRONMENT = "context/environment/"
@@ -58,3 +60,17 @@ def refusal(env: Env, runtime: Runtime) -> str:
 def is_plain(env: Env) -> bool:
     """Whether rollouts of a package can share a box: it has no place, no program and no servers of its own."""
     return not (env.context.environment or env.verifier.program or env.harness.mcp_servers or env.harness.requires)
+
+
+class Setting(TypedDict):
+    """What a grading takes beside the verifier and the state."""
+
+    limits: Limits | None
+    place: Place | None
+
+
+def setting(env: Env, runtime: Runtime, limits: Limits | None = None) -> Setting:
+    """Where and within which limits a verifier runs: a program where the agent worked, checks in a plain box."""
+    if env.verifier.program is None:
+        return {"limits": limits, "place": None}
+    return {"limits": limits or env.harness.limits, "place": place_of(env, runtime)}

@@ -16,12 +16,13 @@ from pathlib import Path
 from rover.rollout import grading
 from rover.rollout.env import Env
 from rover.rollout.keeper import Keeper
+from rover.rollout.place import setting
 from rover.rollout.records import EndState, Evidence, MemoryEvidence
 from rover.rollout.statuses import Key, Row, StatusFile
 from rover.rollout.together import Done
 from rover.sandbox.pool import Pool
 from rover.sandbox.protocol import Runtime
-from rover.verify.grade import grade, ran_out, run_checks
+from rover.verify.grade import grade, ran_out, run_verifier
 from rover.verify.many import Asked, Known, know
 from rover.verify.plan import Graded as State
 from rover.verify.plan import plan
@@ -60,6 +61,7 @@ class TreeGrader:
         limits: Limits | None = None,
     ) -> None:
         """`kept`: a file in which statuses outlive this grader; `limits`: of one grading."""
+        self._runtime = runtime
         self.runtime_id = runtime.runtime_id()
         self._evidence: Evidence = evidence if evidence is not None else MemoryEvidence()
         self._clock = clock
@@ -95,6 +97,8 @@ class TreeGrader:
             if done.result.trajectory.end != "infra_error":
                 packages.setdefault(env.verifier_id, []).append((env, done))
         for verifier, some in packages.items():
+            if some[0][0].verifier.program is not None:
+                continue  # a program is asked of one state at a time
             if not self._late[verifier]:  # in a batch each of them would take its whole time
                 self._know(some, ways)
         try:
@@ -155,7 +159,7 @@ class TreeGrader:
             try:
                 found = grade(
                     self._boxes.box, env.verifier, env.verifier_files, state,
-                    limits=self._limits, memo=self._known.memo,
+                    memo=self._known.memo, **setting(env, self._runtime, self._limits),
                 )  # fmt: skip
                 verdict = found.verdict(done.result.id, env.verifier_id, self.runtime_id)
             except SandboxError as error:
@@ -196,9 +200,11 @@ class TreeGrader:
                 found[criterion] = self._known.statuses[name]
         left = tuple(c for c in criteria if c.id not in found)
         if left and self._late[env.verifier_id] < MOST_LATE:
-            scores = run_checks(
-                self._boxes.box, left, env.verifier_files, state, limits=self._limits, memo=memo
-            )
+            some = env.verifier.model_copy(update={"criteria": left})
+            scores = run_verifier(
+                self._boxes.box, some, env.verifier_files, state,
+                memo=memo, **setting(env, self._runtime, self._limits),
+            )  # fmt: skip
             self._late[env.verifier_id] += ran_out(scores)
             found |= {s.criterion: s.score for s in scores if s.status == "scored"}
         return tuple(found.get(c.id) for c in env.verifier.criteria)
@@ -216,7 +222,8 @@ def _progress(env: Env) -> tuple[Criterion, ...]:
 def _state(env: Env, done: Done, tree: str) -> State:
     """What a criterion is shown of a tree on the way: no last message, and links as what they are."""
     end = EndState(done.played.trees[tree], done.result.end.read)
-    return State(env.start, end, irregular=dict.fromkeys(end.links, "is a link, not a file"))
+    found = State(env.start, end, irregular=dict.fromkeys(end.links, "is a link, not a file"))
+    return found if env.verifier.program is None else grading.with_modes(found, end)
 
 
 def _statuses(criteria: tuple[Criterion, ...], scores: Iterable[Score]) -> Row:

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rover.sandbox.protocol import Files, Sandbox
+from rover.sandbox.protocol import Files, Place, Sandbox
 from rover.verify.plan import MAX_FILE_BYTES as MAX_FILE_BYTES
 from rover.verify.plan import Graded as Graded
 from rover.verify.plan import Part, job_of, plan, remember
 from rover.verify.process import LATE, NO_TIME
+from rover.verify.program import program_scores
 from rover.verify.shown import Memo
 from rover_store.records import Criterion, Limits, Outcome, Score, Verdict, Verifier
 
@@ -27,8 +28,8 @@ EPSILON = 1e-9
 
 _OUT_OF_TIME = {LATE, NO_TIME, *(f"the checks broke the {breach} limit" for breach in ("wall", "cpu"))}
 
-#: lends a box that holds some files
-Borrow = Callable[[Files], contextlib.AbstractContextManager[Sandbox]]
+#: lends a box that holds some files; for a verifier that is a program also within limits and at a place
+Borrow = Callable[..., contextlib.AbstractContextManager[Sandbox]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,24 +57,49 @@ def grade(
     *,
     limits: Limits | None = None,
     memo: Memo | None = None,
+    place: Place | None = None,
 ) -> Judgement:
     """Judge one end state in `box`, whose workspace is replaced. SandboxError where the box itself fails.
 
     `verifier_files` is the verifier component, path -> bytes. `box` may be what lends one; none is borrowed
-    where `memo` knows every score.
+    where `memo` knows every score. `place`: where the agent worked, for a verifier that is a program.
     """
     if graded.rollout_end == "infra_error":
         return Judgement("infra_error", None, None, (), graded.error or "the rollout ended with an infra_error")
-    scores = run_checks(box, verifier.criteria, verifier_files, graded, limits=limits, memo=memo)
+    scores = run_verifier(box, verifier, verifier_files, graded, limits=limits, memo=memo, place=place)
     return judge(verifier, scores, graded)
 
 
+def run_verifier(
+    box: Sandbox | Borrow,
+    verifier: Verifier,
+    verifier_files: Files,
+    graded: Graded,
+    *,
+    limits: Limits | None = None,
+    memo: Memo | None = None,
+    place: Place | None = None,
+) -> tuple[Score, ...]:
+    """The scores of all criteria: by the program of the verifier where it has one, else by its checks."""
+    if verifier.program is not None:
+        return program_scores(box, verifier, verifier_files, graded, limits=limits, memo=memo, place=place)
+    return run_checks(box, verifier.criteria, verifier_files, graded, limits=limits, memo=memo)
+
+
 def grade_progress(
-    box: Sandbox, verifier: Verifier, verifier_files: Files, graded: Graded, *, limits: Limits | None = None
+    box: Sandbox,
+    verifier: Verifier,
+    verifier_files: Files,
+    graded: Graded,
+    *,
+    limits: Limits | None = None,
+    place: Place | None = None,
 ) -> dict[str, float | None]:
     """Status of each criterion with progress=True on any intermediate tree; None where its check failed."""
-    criteria = tuple(c for c in verifier.criteria if c.progress)
-    scores = run_checks(box, criteria, verifier_files, graded, limits=limits)
+    some = verifier.model_copy(update={"criteria": tuple(c for c in verifier.criteria if c.progress)})
+    if not some.criteria:
+        return {}
+    scores = run_verifier(box, some, verifier_files, graded, limits=limits, place=place)
     return {s.criterion: s.score if s.status == "scored" else None for s in scores}
 
 

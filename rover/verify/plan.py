@@ -31,6 +31,10 @@ class Graded:
     rollout_end: RolloutEnd = "completed"
     error: str = ""
     conditions: Conditions = field(default_factory=Conditions)
+    #: for verifiers that are programs: paths of the end state that may be run, None where no mode is known, and
+    #: where its links point
+    executable: frozenset[str] | None = None
+    links: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

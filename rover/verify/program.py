@@ -1,0 +1,259 @@
+"""A verifier that is a program: it runs where the agent worked, on the end state, and what it writes is the reward.
+
+The box holds the end state at the package's workdir, the program's files at /tests and an empty /logs; never the
+reference or a solution. The reward is read from a snapshot of the box, not through it. A program that ends with a
+failure and wrote a reward has said what it had to say, as test runners do; one that a limit killed, or that wrote
+none that can be believed, is a fault of the verifier.
+
+What the agent left is hostile: plain files are laid out, and links that stay inside the end state. So nothing of it
+can stand for the program's files or for a reward.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+
+from rover.sandbox.protocol import Completed, Files, Place, Sandbox
+from rover.verify.links import inside
+from rover.verify.plan import Graded, regular
+from rover.verify.reward import NoReward, rewards_of
+from rover.verify.shown import Memo
+from rover_store.errors import SandboxError
+from rover_store.ids import digest
+from rover_store.records import Limits, Program, Score, Verifier
+
+#: folders of the workspace in which a program runs
+APP, TESTS, LOGS = "app", "tests", "logs"
+#: where the reward lies
+OUT = f"{LOGS}/verifier"
+CHECK = "program"
+#: room beside the end state for what a program writes
+ROOM_BYTES, ROOM_FILES = 64 << 20, 2_000
+
+#: lends a box that holds some files, at a place
+Borrow = Callable[..., AbstractContextManager[Sandbox]]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a program said: rewards by key, or why there are none; and in words how it ended."""
+
+    rewards: Mapping[str, float]
+    reason: str
+    error: str = ""
+    #: the limit that killed it
+    breach: str = ""
+
+
+def program_scores(
+    box: Sandbox | Borrow,
+    verifier: Verifier,
+    verifier_files: Files,
+    graded: Graded,
+    *,
+    place: Place | None = None,
+    limits: Limits | None = None,
+    memo: Memo | None = None,
+) -> tuple[Score, ...]:
+    """A score for each criterion of a verifier that is a program: what it said under the criterion's id."""
+    said = run_program(box, verifier, verifier_files, graded, place=place, limits=limits, memo=memo)
+    return tuple(
+        Score(
+            criterion=c.id,
+            requirement=c.requirement,
+            score=0.0 if (error := _missing(c.id, said)) else said.rewards[c.id],
+            weight=c.weight,
+            critical=c.critical,
+            reason=error or said.reason,
+            status="error" if error else "scored",
+        )
+        for c in verifier.criteria
+    )
+
+
+def run_program(
+    box: Sandbox | Borrow,
+    verifier: Verifier,
+    verifier_files: Files,
+    graded: Graded,
+    *,
+    place: Place | None = None,
+    limits: Limits | None = None,
+    memo: Memo | None = None,
+) -> Said:
+    """Run the program of a verifier on an end state. SandboxError where the box itself fails."""
+    assert verifier.program is not None
+    program, place = verifier.program, place or Place()
+    state, _ = regular(graded)
+    files = layout(program, verifier_files, state)
+    prepared = preparation(files, graded, place)
+    key = ""
+    if memo is not None:
+        seen = [program.model_dump(mode="json"), memo.ids(files), prepared, list(place.env), place.image]
+        key = digest(["program", *seen, memo.ids(dict(place.build)), graded.conditions.seed])
+        if (known := memo.known.get(key)) is not None:
+            return Said(known["rewards"], known["reason"])
+    said = _run(box, program, files, prepared, grading_place(place), bounds(program, limits or Limits(), files), graded)
+    if memo is not None and not said.error:
+        memo.known[key] = {"rewards": dict(said.rewards), "reason": said.reason}
+    return said
+
+
+def workdir_of(place: Place) -> str:
+    """Where the workspace stands at this place; empty where it stands at no other path than its own."""
+    return next((path for path, folder in place.links if not folder), "")
+
+
+def grading_place(place: Place) -> Place:
+    """The place of a grading: the end state where the workspace stood, the program's files, and its logs."""
+    workdir = workdir_of(place)
+    links = ((workdir, APP),) if workdir else ()
+    return replace(place, links=(*links, ("/tests", TESTS), ("/logs", LOGS)), shows=())
+
+
+def layout(program: Program, verifier_files: Files, end: Files) -> dict[str, bytes]:
+    """The workspace of a grading: app/ and tests/. logs/ is made empty, so no reward lies there."""
+    folder = program.files.strip("/")
+    where = f"{folder}/" if folder else ""
+    out = {f"{APP}/{path}": data for path, data in end.items()}
+    return out | {f"{TESTS}/{p[len(where) :]}": d for p, d in verifier_files.items() if p.startswith(where)}
+
+
+def preparation(files: Files, graded: Graded, place: Place) -> str:
+    """A script that makes what plain files cannot: empty folders, modes, links that stay inside the end state."""
+    run = {path for path, data in files.items() if path.startswith(f"{TESTS}/") and is_script(data)}
+    run |= {f"{APP}/{path}" for path in executables(graded)} & files.keys()
+    links = inside(graded.links, graded.end, workdir_of(place))
+    lines = [f"mkdir -p {APP} {TESTS} {OUT} {LOGS}/agent {LOGS}/artifacts"]
+    lines += [f"chmod 755 -- {shlex.quote(path)}" for path in sorted(run)]
+    for path, target in links.items():
+        lines += [f"mkdir -p -- {shlex.quote(posixpath.dirname(f'{APP}/{path}'))}"]
+        lines += [f"ln -s -- {shlex.quote(target)} {shlex.quote(f'{APP}/{path}')}"]
+    return "\n".join(["set -e", *lines, ""])
+
+
+def executables(graded: Graded) -> set[str]:
+    """Files of an end state that may be run: as it was recorded, and scripts of the start, whose modes are not kept."""
+    if graded.executable is None:
+        return {path for path, data in graded.end.items() if is_script(data)}
+    start = {path for path, data in graded.start.items() if is_script(data)}
+    return set(graded.executable) | {path for path in start if graded.end.get(path) == graded.start[path]}
+
+
+def is_script(data: bytes) -> bool:
+    """Whether a file says of itself how it is run: packages keep no modes."""
+    return data.startswith((b"#!", b"\x7fELF"))
+
+
+def bounds(program: Program, limits: Limits, files: Files) -> Limits:
+    """The limits of a grading: the program's own time, and room for its files beside what a workspace may hold."""
+    laid = sum(len(data) for path, data in files.items() if path.startswith(f"{TESTS}/"))
+    return limits.model_copy(
+        update={
+            "wall_s": program.seconds,
+            "cpu_s": max(limits.cpu_s, program.seconds),
+            "disk_bytes": limits.disk_bytes + laid + ROOM_BYTES,
+            "inodes": limits.inodes + len(files) + ROOM_FILES,
+        }
+    )
+
+
+def _run(
+    box: Sandbox | Borrow,
+    program: Program,
+    files: Files,
+    prepared: str,
+    place: Place,
+    limits: Limits,
+    graded: Graded,
+) -> Said:
+    env, unknown = environment(program)
+    if unknown:
+        return Said({}, "", f"the program asks for the variable {unknown}, which no package states")
+    if graded.conditions.seed:
+        env = {**env, "PYTHONHASHSEED": str(graded.conditions.seed % (1 << 32))}
+    workdir = next((path for path, folder in place.links if folder == APP), APP)
+    argv = ["sh", "-c", 'cd "$0" && exec "$@"', workdir, *program.argv]
+    with _lent(box, files, limits, place) as lent:
+        made = lent.run(["sh"], stdin=prepared.encode(), limits=limits.model_copy(update={"wall_s": 60.0}))
+        if made.exit_code != 0:
+            raise SandboxError(f"the end state could not be laid out{_told(made.stderr)}")
+        done = lent.run(argv, env=env, limits=limits)
+        if done.breach == "cancelled":
+            raise SandboxError("the box was closed meanwhile")
+        if done.breach and done.breach != "output":
+            return Said({}, "", f"the program broke the {done.breach} limit", done.breach)
+        snapshot = lent.snapshot()
+    try:
+        rewards = rewards_of(snapshot, OUT)
+    except NoReward as error:
+        return Said({}, "", f"the program gave no reward that can be believed: {error}; it {_ended(done)}")
+    return Said(rewards, f"the program {_ended(done)}{failures(done.stdout)}")
+
+
+_TEMPLATE = re.compile(r"\$\{([^}:]+)(?::-(.*))?\}")
+
+
+def environment(program: Program) -> tuple[dict[str, str], str]:
+    """The variables of a program, and the first one that it wants of whoever runs it. `${NAME:-text}` is the text."""
+    out = {}
+    for name, value in program.env.items():
+        template = _TEMPLATE.fullmatch(value)
+        if template is None:
+            out[name] = value
+        elif template[2] is None:
+            return {}, template[1]
+        else:
+            out[name] = template[2]
+    return out, ""
+
+
+#: lines of its output in which a test runner says what failed, and what differs there from run to run
+_FAILED = re.compile(r"^(?:FAILED|ERROR|FAIL:|E  +|AssertionError|not ok\b).*$", re.MULTILINE)
+_FICKLE = re.compile(r"0x[0-9a-fA-F]{4,}|\b\d+\.\d+ ?s\b|/tmp/\S+")
+MOST_LINES, LINE_CHARS = 3, 160
+
+
+def failures(output: bytes) -> str:
+    """What a test runner said of failures, without times and addresses: a verdict is the same in every run."""
+    lines = _FAILED.findall(output.decode("utf-8", "replace"))[:MOST_LINES]
+    said = [" ".join(_FICKLE.sub("...", line).split())[:LINE_CHARS] for line in lines]
+    return "".join(f"; {line}" for line in said)
+
+
+def _ended(done: Completed) -> str:
+    """How a program ended."""
+    if done.breach:
+        return f"broke the {done.breach} limit"
+    said = f"ended with exit code {done.exit_code}"
+    return said if done.exit_code in (0, 1) else f"{said}{_told(done.stderr)}"
+
+
+def _told(stderr: bytes) -> str:
+    lines = stderr.decode("utf-8", "replace").strip().splitlines()
+    return f" ({' '.join(_FICKLE.sub('...', lines[-1]).split())[:LINE_CHARS]})" if lines else ""
+
+
+def _missing(key: str, said: Said) -> str:
+    """Why there is no score under a key; empty where there is one."""
+    if said.error or key in said.rewards:
+        return said.error
+    others = ", ".join(sorted(said.rewards))[:120]
+    return f"the program gave no reward called {key!r} (it gave {others})"
+
+
+def _kept(graded: Graded) -> list[str]:
+    """Files of the end state that are as they were at the start."""
+    return [path for path, data in graded.start.items() if path in graded.end and graded.end[path] == data]
+
+
+def _lent(box: Sandbox | Borrow, files: Files, limits: Limits, place: Place) -> AbstractContextManager[Sandbox]:
+    if callable(box):
+        return box(files, limits, place)
+    box.reset(files, limits=limits)
+    return nullcontext(box)
