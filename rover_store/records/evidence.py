@@ -78,6 +78,16 @@ class Turn(Part):
     tokens: TurnTokens | None = None
 
 
+class ProgramExit(Part):
+    """How an agent that is a program of its own ended, and the last that it printed."""
+
+    exit_code: Annotated[int | None, Field(description="absent where it was ended from outside")] = None
+    stdout: Annotated[str, Field(description="the end of it")] = ""
+    stderr: Annotated[str, Field(description="the end of it")] = ""
+    models: Annotated[tuple[str, ...], Field(description="names that it asked for; the configured one answered")] = ()
+    refused: Annotated[int, Field(ge=0, description="requests to the model that were no sound requests")] = 0
+
+
 class RolloutKey(Part):
     """Everything a rollout depends on. Its digest is the rollout's id."""
 
@@ -114,6 +124,12 @@ class Trajectory(Record):
     purpose: Annotated[
         str | None,
         Field(description="what rover ran it for by itself (admission, replay, ...); absent where somebody asked"),
+    ] = None
+    program: Annotated[
+        ProgramExit | None, Field(description="for an agent that is a program of its own; absent for rover's own loop")
+    ] = None
+    retried: Annotated[
+        str | None, Field(description="why the try before this one was given up; absent where the first one counts")
     ] = None
 
     @property
