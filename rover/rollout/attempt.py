@@ -66,6 +66,8 @@ class Attempts:
         place = place_of(env, self.runtime, getattr(policy, "place", None))
         try:
             with boxes.box(env.start, env.harness.limits, place) as box:
+                # one that brings files of its own shows them to its commands
+                box = getattr(policy, "around", lambda inner: inner)(box)
                 if by_itself is not None:
                     played: Played = by_itself(box, job, clock=self.clock, stop=self.stopping.is_set, opened=opened)
                 else:

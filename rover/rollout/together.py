@@ -179,7 +179,8 @@ class Together:
 
 def shares_a_box(request: RolloutRequest) -> bool:
     """Whether a rollout can be a lane beside others."""
-    return is_plain(request.env) and not hasattr(request.policy, "play")
+    policy = request.policy
+    return is_plain(request.env) and not hasattr(policy, "play") and getattr(policy, "place", None) is None
 
 
 def in_time(

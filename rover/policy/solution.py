@@ -1,0 +1,117 @@
+"""The solution policy: runs the solution that a package brings along, as one shell turn.
+
+The solution's files stand at /solution while its script runs, and are gone before the workspace is looked at. They are
+part of no component and of no end state; nothing but this policy ever shows them.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import shlex
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from rover.policy.protocol import PolicyFailure, PolicyView, Session
+from rover.policy.scripted import ScriptedPolicy
+from rover.sandbox.protocol import CallResult, Completed, Files, Place, Sandbox, Snapshot
+from rover_store.errors import SandboxError, UsageError
+from rover_store.ids import blob_id, digest
+from rover_store.records import Limits
+
+#: where a package keeps it
+WHERE = "demonstrations/solution/"
+SCRIPT = "solve.sh"
+#: folder of the workspace that stands at /solution meanwhile
+FOLDER = ".rover-solution"
+COMMAND = f"bash /solution/{SCRIPT}"
+VERSION = "1"
+MOST_BYTES = 32 << 20
+
+
+class SolutionPolicy:
+    """Runs `solve.sh`. Its id is a digest of the solution's files and variables."""
+
+    attacker = False
+    #: what it needs beside the package's own place
+    place = Place(links=(("/solution", FOLDER),))
+
+    def __init__(self, files: Files, env: Mapping[str, str] | None = None) -> None:
+        """`files`: the folder, solve.sh among them; `env`: variables that the script alone finds."""
+        if SCRIPT not in files:
+            raise UsageError(f"the package has no {WHERE}{SCRIPT}, so there is no solution to run")
+        if sum(map(len, files.values())) > MOST_BYTES:
+            raise UsageError(f"{WHERE} holds more than {MOST_BYTES >> 20} MB")
+        self._files = dict(sorted(files.items()))
+        self._env = dict(sorted((env or {}).items()))
+        named = {path: blob_id(data) for path, data in self._files.items()}
+        self.id = f"solution:{VERSION}:{digest([named, self._env])[:16]}"
+
+    def start(self, view: PolicyView, seed: int) -> Session:
+        if not view.offers("shell"):
+            raise PolicyFailure("a solution is a script, and the harness offers no shell")
+        return ScriptedPolicy.of([{"tool": "shell", "arguments": {"command": COMMAND}}]).start(view, seed)
+
+    def around(self, box: Sandbox) -> Sandbox:
+        """The box with the solution shown to the command that runs it, and to nothing else."""
+        return _Shown(box, self._files, self._env)
+
+
+class _Shown:
+    """A box whose one command finds files beside the workspace."""
+
+    def __init__(self, box: Sandbox, files: Files, env: Mapping[str, str]) -> None:
+        self._box = box
+        self._files = files
+        self._env = env
+
+    def run(
+        self,
+        argv: list[str],
+        *,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+        channel: socket.socket | None = None,
+    ) -> Completed:
+        if argv != ["sh", "-c", COMMAND]:
+            return self._box.run(argv, stdin=stdin, env=env, limits=limits, channel=channel)
+        self._script(laid_out(self._files), "the solution could not be laid out")
+        done = self._box.run(argv, stdin=stdin, env={**(env or {}), **self._env}, limits=limits)
+        if done.breach != "cancelled":
+            self._script(f"rm -rf {FOLDER}", "the solution could not be taken away again")
+        return done
+
+    def _script(self, script: str, failed: str) -> None:
+        done = self._box.run(["sh"], stdin=script.encode())
+        if done.exit_code != 0:
+            said = " ".join(done.stderr.decode("utf-8", "replace").split())[:200]
+            raise SandboxError(f"{failed}: {done.breach or said}")
+
+    def call(self, entry: str, payload: Any, *, limits: Limits | None = None) -> CallResult:
+        return self._box.call(entry, payload, limits=limits)
+
+    def snapshot(self) -> Snapshot:
+        return self._box.snapshot()
+
+    def reset(self, files: Files | None = None, *, limits: Limits | None = None) -> None:
+        self._box.reset(files, limits=limits)
+
+    def close(self) -> None:
+        self._box.close()
+
+
+def laid_out(files: Files) -> str:
+    """A script that makes the folder with these files. All may be run: packages keep no modes."""
+    lines = ["set -e", f"rm -rf {FOLDER}", f"mkdir {FOLDER}"]
+    for path, data in files.items():
+        at = shlex.quote(f"{FOLDER}/{path}")
+        if "/" in path:
+            lines.append(f"mkdir -p -- {shlex.quote(f'{FOLDER}/{path}'.rpartition('/')[0])}")
+        lines += [f"base64 -d > {at} <<'END'", *_wrapped(data), "END", f"chmod 755 -- {at}"]
+    return "\n".join([*lines, ""])
+
+
+def _wrapped(data: bytes) -> list[str]:
+    return re.findall(".{1,4000}", base64.b64encode(data).decode())
