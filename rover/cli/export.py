@@ -47,8 +47,8 @@ def _print(report: ExportReport, as_json: bool) -> None:
         print_json(asdict(report))
         return
     rows = [(row.name, row.path or "left out", "; ".join(row.notes)) for row in report.rows]
-    print(table(rows, ("package", "written as", "what to know"), whole=(0,)))
-    say(f"\n{counted(len(report.written), 'package')} of {report.revision[:12]} in {report.out}")
+    print(table(rows, (report.noun, "written as", "what to know"), whole=(0,)))
+    say(f"\n{counted(len(report.written), report.noun)} of {report.revision[:12]} in {report.out}")
     left = len(report.rows) - len(report.written)
     if left:
-        note(f"{counted(left, 'package')} left out")
+        note(f"{counted(left, report.noun)} left out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -41,6 +42,8 @@ class ExportReport:
     revision: str
     out: str
     rows: tuple[Exported, ...]
+    #: what a row is
+    noun: str = "package"
 
     @property
     def written(self) -> tuple[Exported, ...]:
@@ -51,7 +54,7 @@ def export(store: Store, request: ExportRequest, *, told: Told = lambda name, do
     """Export what a glob matches. UsageError where it matches nothing, or the folder holds anything."""
     way = exporter(request.kind)
     revision = store.resolve(request.rev)
-    entries = chosen(store, revision, request)
+    entries = chosen(store, revision, request, by_rollout=getattr(way, "by_rollout", False))
     out = request.out.expanduser()
     if out.is_symlink() or (out.exists() and (not out.is_dir() or any(out.iterdir()))):
         raise UsageError(f"{request.out}: exists and is not empty", hint="name another folder")
@@ -64,7 +67,7 @@ def export(store: Store, request: ExportRequest, *, told: Told = lambda name, do
     try:
         inner = scratch / "new"
         inner.mkdir()
-        for row in way.write(Export(store, revision, entries, request.options), inner):
+        for row in way.write(Export(store, revision, entries, request.options, request.pattern), inner):
             rows.append(row)
             told(row.name, len(rows), len(entries))
         if out.exists():
@@ -75,12 +78,12 @@ def export(store: Store, request: ExportRequest, *, told: Told = lambda name, do
     finally:
         with suppress(OSError):
             shutil.rmtree(scratch)
-    return ExportReport(request.kind, revision, str(request.out), tuple(rows))
+    return ExportReport(request.kind, revision, str(request.out), tuple(rows), getattr(way, "noun", "package"))
 
 
-def chosen(store: Store, revision: str, request: ExportRequest) -> list[PackageEntry]:
-    """The packages that a request names. UsageError where there is none."""
+def chosen(store: Store, revision: str, request: ExportRequest, *, by_rollout: bool = False) -> list[PackageEntry]:
+    """The packages that a request names. UsageError where there is none, unless it can name a rollout instead."""
     entries = store.packages(revision, request.pattern)
-    if not entries:
+    if not entries and not (by_rollout and re.fullmatch(r"[0-9a-f]{4,64}", request.pattern)):
         raise UsageError(f"no package of {request.rev} matches {request.pattern!r}", hint="`rover list` shows all")
     return entries[: request.limit] if request.limit else entries

@@ -106,12 +106,14 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What is to be exported: entries of one full revision, with options of the format."""
+    """What is to be exported: entries of one full revision, with options of the format. `pattern` is what named them;
+    there are none where it named a rollout."""
 
     store: Store
     revision: str
     entries: Sequence[PackageEntry]
     options: Options = field(default_factory=dict)
+    pattern: str = "*"
 
 
 @runtime_checkable

@@ -14,6 +14,7 @@ IMPORTERS: dict[str, str] = {
 }
 EXPORTERS: dict[str, str] = {
     "harbor": "rover.port.harbor.exporter:HarborExporter",
+    "atif": "rover.port.atif.exporter:AtifExporter",
 }
 IN, OUT = "rover.importers", "rover.exporters"
 
