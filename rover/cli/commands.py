@@ -68,6 +68,7 @@ COMMANDS: dict[str, Entry] = {
     "clone": Entry("clone", "Make a store from another one.", "Sharing"),
     "pull": Entry("pull", "Fetch a remote and merge its branch.", "Sharing"),
     "push": Entry("push", "Give a branch to a remote.", "Sharing"),
+    "evidence": Entry("evidence", "Bring evidence of several machines together.", "Sharing"),
     "remote": Entry("remote", "Name the places that this store is shared with.", "Sharing"),
     # care
     "fsck": Entry("fsck", "Check the store; mend what is derived.", "Care"),

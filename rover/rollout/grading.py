@@ -8,7 +8,7 @@ from rover.rollout.env import Env
 from rover.rollout.records import EndState, RolloutResult
 from rover.verify.grade import EPSILON, Graded, passes, weigh
 from rover_store.ids import digest
-from rover_store.records import Verdict
+from rover_store.records import Verdict, Verifier
 from rover_store.trees import EXECUTABLE
 
 #: A verifier that crashed, or a sandbox that failed under it, gets a second try.
@@ -30,15 +30,18 @@ def verdict_without_grading(result: RolloutResult, env: Env, runtime: str) -> Ve
 
 def holds(known: Verdict, rollout: str, env: Env) -> bool:
     """Whether a verdict that was found is this verifier's on this rollout, and says what its own scores say."""
-    if (known.rollout, known.verifier) != (rollout, env.verifier_id):
-        return False
+    return (known.rollout, known.verifier) == (rollout, env.verifier_id) and says(known, env.verifier)
+
+
+def says(known: Verdict, verifier: Verifier) -> bool:
+    """Whether a verdict scores the criteria of a verifier, and says what its own scores say."""
     if known.outcome in ("verifier_error", "infra_error"):
         return True
-    weights = {c.id: (c.requirement, c.weight, c.critical) for c in env.verifier.criteria}
+    weights = {c.id: (c.requirement, c.weight, c.critical) for c in verifier.criteria}
     if {s.criterion: (s.requirement, s.weight, s.critical) for s in known.scores} != weights:
         return False
     share, gate = weigh(known.scores)
-    passed = known.outcome != "passed" or passes(env.verifier, share, gate)
+    passed = known.outcome != "passed" or passes(verifier, share, gate)
     return passed and known.gate == gate and known.score is not None and abs(known.score - share) < EPSILON
 
 

@@ -27,6 +27,7 @@ from rover_store.transfer.remotes import Place
 from rover_store.trees import FOLDER, Level, TreeItem, edit_tree, encode_tree, parse_tree
 
 if TYPE_CHECKING:
+    from rover_store.evidence import Evidence
     from rover_store.store import Store
 
 
@@ -60,11 +61,16 @@ def push_evidence(store: Store, where: Place) -> int:
 
 
 def absorb(store: Store, git: Path, globs: tuple[str, ...] = ()) -> int:
-    """Add the evidence of a repository to that of the store; with globs, that of the packages that match."""
+    """Add the evidence of a repository to that of the store; with globs, that of the packages that match.
+
+    PackageError, and nothing is changed, where any of it is not what it says."""
+    from rover_store.transfer.foreign import Foreign, Inspector
+
     source = Objects(git)
     theirs = Refs(git).get(EVIDENCE)
     if theirs is None:
         return 0
+    Inspector(store.evidence, Foreign("evidence", source, theirs), globs=globs, deep=False).offers()
     return _absorb_part(store, source, theirs, globs) if globs else _absorb(store, source, theirs)
 
 
@@ -84,7 +90,7 @@ def _absorb(store: Store, source: Objects, theirs: str) -> int:
             new = theirs
             if ours is not None and not _below(source, theirs, ours):
                 own, other = _tree(evidence.objects, ours), _tree(source, theirs)
-                tree = union(own, other, _levels(writer, evidence.objects), writer.add)
+                tree = union(own, other, levels(writer, evidence.objects), writer.add, _reading(writer, evidence))
                 text = "Evidence of two stores"
                 new = writer.add(COMMIT, encode_commit(tree, [ours, theirs], text, AUTHOR, store.clock()))
             publish(lock, evidence.refs, writer, {EVIDENCE: (ours, new)},
@@ -101,7 +107,7 @@ def _absorb_part(store: Store, source: Objects, theirs: str, globs: tuple[str, .
     wanted = {
         path: TreeItem(FOLDER, tree)
         for path, _, tree in fanned(source, _tree(source, theirs), "rollouts")
-        if any(fnmatchcase(_package(source, tree), pattern) for pattern in globs)
+        if any(fnmatchcase(package_of(source, tree), pattern) for pattern in globs)
     }
     if not wanted:
         return 0
@@ -113,10 +119,10 @@ def _absorb_part(store: Store, source: Objects, theirs: str, globs: tuple[str, .
                 return name in writer or evidence.objects.exists(name)
 
             count = copy_objects(source, [item.id for item in wanted.values()], have, writer)
-            levels = _levels(writer, evidence.objects)
-            tree = edit_tree(None, wanted, levels, writer.add)
+            level = levels(writer, evidence.objects)
+            tree = edit_tree(None, wanted, level, writer.add)
             old = _tree(evidence.objects, ours) if ours else None
-            tree = union(old, tree, levels, writer.add) if old else tree
+            tree = union(old, tree, level, writer.add, _reading(writer, evidence)) if old else tree
             if tree == old:
                 return 0
             text = "Evidence of another store"
@@ -129,7 +135,7 @@ def _absorb_part(store: Store, source: Objects, theirs: str, globs: tuple[str, .
     return count
 
 
-def _package(source: Objects, rollout: str) -> str:
+def package_of(source: Objects, rollout: str) -> str:
     """Name of the package that a rollout ran on."""
     item = source.list_tree(rollout).get("trajectory.json")
     try:
@@ -138,28 +144,59 @@ def _package(source: Objects, rollout: str) -> str:
         return ""
 
 
-def _levels(writer: PackWriter, objects: Objects) -> Callable[[str], Level]:
+def levels(writer: PackWriter, objects: Objects) -> Callable[[str], Level]:
+    """Reads the entries of trees, those that were written a moment ago among them."""
     return lambda tree: parse_tree(writer.get(tree)[1]) if tree in writer else objects.list_tree(tree)
 
 
-def union(ours: str, theirs: str, level: Callable[[str], Level], write: Callable[[int, bytes], str]) -> str:
-    """A tree that has what either has; of two versions of a file, ours.
+def _reading(writer: PackWriter, evidence: Evidence) -> Callable[[str], bytes]:
+    return lambda blob: writer.get(blob)[1] if blob in writer else evidence.objects.read(blob)
 
-    Of a rollout that both have ours stands, pruned or not, with the verdicts on it that theirs has besides.
+
+def union(
+    ours: str, theirs: str, level: Callable[[str], Level], write: Callable[[int, bytes], str],
+    read: Callable[[str], bytes], told: Callable[[str], None] = lambda path: None, path: str = "",
+) -> str:  # fmt: skip
+    """A tree that has what either has; of two versions of a file, ours. `told` each place where theirs gave way.
+
+    Of a rollout that both have ours stands, pruned or not, with the verdicts on it that theirs has besides; where the
+    two ended otherwise, theirs would be verdicts of something else, and stay away.
     """
     if ours == theirs:
         return ours
     out, other = level(ours), level(theirs)
     if "trajectory.json" in out:
-        same = out["trajectory.json"] == other.get("trajectory.json") or ("start" in out) != ("start" in other)
+        same = alike(out, other, read)
+        if not same:
+            told(f"{path}trajectory.json")
         other = {name: item for name, item in other.items() if name == "verdicts" and same}
     for name, item in other.items():
         own = out.get(name)
         if own is None:
             out[name] = item
         elif own.is_folder and item.is_folder and own.id != item.id:
-            out[name] = TreeItem(FOLDER, union(own.id, item.id, level, write))
+            out[name] = TreeItem(FOLDER, union(own.id, item.id, level, write, read, told, f"{path}{name}/"))
+        elif own.id != item.id:
+            told(f"{path}{name}")
     return write(TREE, encode_tree(out))
+
+
+def alike(ours: Level, theirs: Level, read: Callable[[str], bytes]) -> bool:
+    """Whether two folders of one rollout hold one run: the same record, or one of them pruned that ended alike."""
+    one, other = ours.get("trajectory.json"), theirs.get("trajectory.json")
+    if one is None or other is None or one.id == other.id:
+        return one == other
+    return ("start" in ours) != ("start" in theirs) and _end(read(one.id)) == _end(read(other.id))
+
+
+def _end(record: bytes) -> str:
+    """Workspace tree at the end of a rollout, as its record has it."""
+    try:
+        found = json.loads(record)
+        turns = found.get("turns")
+        return str(found.get("pruned") or (turns[-1]["tree"] if turns else found["start"]))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, IndexError):
+        return ""
 
 
 def copy_sealed(source: Path, target: Store) -> int:
