@@ -1,0 +1,82 @@
+"""A system call filter on the agent: nothing in the box can send SIGKILL to the agent or its relay.
+
+So when one of them dies by SIGKILL, it came from outside the box, and the rollout is tried again. Without this an
+agent (or a model, by a shell command) could end itself and make a failure look like a fault of the infrastructure.
+Closed are the ways by which one process kills another: signals, F_SETSIG, a limit on processor time. Other kills
+(an agent's own children, by process or by group) go through.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+
+ALLOW, ERRNO, EPERM, ENOSYS = 0x7FFF0000, 0x00050000, 1, 38
+_LOAD, _JEQ, _JGE, _RET = 0x20, 0x15, 0x35, 0x06
+SIGKILL, F_SETSIG = 9, 10
+_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+#: on x86_64 and aarch64
+_NUMBERS = {
+    "kill": (62, 129),
+    "tkill": (200, 130),
+    "tgkill": (234, 131),
+    "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240),
+    "pidfd_send_signal": (424, 424),
+    "fcntl": (72, 25),
+    "prlimit64": (302, 261),
+}
+#: which argument is the signal
+_SIGNALS = {"tkill": 1, "tgkill": 2, "rt_sigqueueinfo": 1, "rt_tgsigqueueinfo": 2, "pidfd_send_signal": 1}
+
+
+def _op(code: int, k: int, yes: int = 0, no: int = 0) -> bytes:
+    return struct.pack("HBBI", code, yes, no, k & 0xFFFFFFFF)
+
+
+def build(protected: list[int], machine: str) -> bytes:
+    """The filter that protects these processes, as packed instructions; empty for a machine that it is not known for."""
+    if machine not in _ARCH:
+        return b""
+    column = 0 if machine == "x86_64" else 1
+    deny, allow, absent = _op(_RET, ERRNO | EPERM), _op(_RET, ALLOW), _op(_RET, ERRNO | ENOSYS)
+    code = [_op(_LOAD, 4), _op(_JEQ, _ARCH[machine], 1, 0), absent, _op(_LOAD, 0)]
+    if column == 0:  # x32
+        code += [_op(_JGE, 0x40000000, 0, 1), absent]
+
+    def rule(name: str, test: list[bytes]) -> None:
+        code.extend([_op(_JEQ, _NUMBERS[name][column], 0, len(test)), *test])
+
+    def argument(number: int) -> bytes:
+        return _op(_LOAD, 16 + 8 * number)
+
+    def among(values: list[int]) -> list[bytes]:
+        """Deny where the loaded value is one of these, allow else."""
+        jumps = [_op(_JEQ, value, len(values) - i, 0) for i, value in enumerate(values)]
+        return [*jumps, allow, deny]
+
+    targets = [0, -1, *protected, *(-pid for pid in protected)]
+    rule("kill", [argument(1), _op(_JEQ, SIGKILL, 1, 0), allow, argument(0), *among(targets)])
+    for name, place in _SIGNALS.items():
+        rule(name, [argument(place), *among([SIGKILL])])
+    rule("fcntl", [argument(1), _op(_JEQ, F_SETSIG, 1, 0), allow, argument(2), *among([SIGKILL])])
+    rule("prlimit64", [argument(0), *among(protected)])
+    code.append(allow)
+    return b"".join(code)
+
+
+def install(protected: list[int]) -> bool:
+    """Put the filter on this process and all that it starts. False where that cannot be."""
+    program = build(protected, os.uname().machine)
+    if not program:
+        return False
+    import ctypes
+
+    class Program(ctypes.Structure):
+        _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_char_p)]
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(38, 1, 0, 0, 0) < 0:  # no new privileges, which a filter needs
+        return False
+    held = Program(len(program) // 8, program)
+    return bool(libc.prctl(22, 2, ctypes.byref(held), 0, 0) == 0)

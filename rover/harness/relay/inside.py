@@ -1,0 +1,401 @@
+"""The relay: the first process of an agent's box. Starts the agent, serves it a model, tells the host how it ended.
+
+It listens on the box's own 127.0.0.1 and carries each request over the channel; what a request means is decided on
+the host. One thread, nothing blocks: a client that stalls, floods or breaks off costs a descriptor for a while. The
+agent's output is read here and its end kept, so that a talkative agent breaks no limit.
+
+From the host:  {"id", "status", "type"} + body   the answer to a request
+                {"stop": true}                    end the agent
+To the host:    {"ready": port}, {"unready": reason}, {"id", "method", "path"} + body, {"exit": {...}}
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import selectors
+import signal
+import socket
+import time
+from typing import Any
+
+from . import frames, guard, http
+
+HOST, PORT = "127.0.0.1", 8123
+MAX_LINKS, MAX_WAITING, MAX_HELD = 64, 32, 24 << 20
+#: seconds that a client may take for a request, that an idle connection stays, and between SIGTERM and SIGKILL
+REQUEST_S, IDLE_S, GRACE_S = 30.0, 300.0, 2.0
+#: bytes of the agent's output that are kept, and how much is read at a time
+TAIL, PIECE = 32 << 10, 1 << 16
+TICK = 0.25
+
+
+class Link:
+    """One connection of a client."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.parser = http.Parser()
+        self.out = b""
+        self.waiting = 0  # the id of the request that is with the host
+        self.keep = True
+        self.head_only = False
+        self.since = time.monotonic()
+
+
+class Relay:
+    """The state of one run."""
+
+    def __init__(self, channel: socket.socket, config: dict[str, Any]) -> None:
+        self.channel = channel
+        self.config = config
+        self.incoming = frames.Incoming(frames.MAX_IN)
+        self.out = bytearray()  # for the host
+        self.links: dict[int, Link] = {}
+        self.waiting: dict[int, Link] = {}
+        self.ready: list[Link] = []  # with more in hand than the request that was just answered
+        self.number = 0
+        self.tails = {"stdout": bytearray(), "stderr": bytearray()}
+        self.pid = 0
+        self.kill_at: float | None = None
+        self.stopped = False
+        self.select = selectors.DefaultSelector()
+
+    # --- starting --------------------------------------------------------------------------------------------
+    def run(self) -> dict[str, Any]:
+        """Until the agent has ended: how it did."""
+        self.listener = self._listen()
+        port = self.listener.getsockname()[1]
+        self._tell({"ready": port})
+        wake, wake_end = os.pipe()
+        os.set_blocking(wake_end, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake_end)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):
+            signal.signal(number, signal.SIG_IGN)
+        pipes, failed = self._start(port)
+        if failed:
+            return failed
+        self.channel.setblocking(False)
+        self.select.register(self.listener, selectors.EVENT_READ, self._accept)
+        self.select.register(wake, selectors.EVENT_READ, lambda: os.read(wake, 4096))
+        self.select.register(self.channel, selectors.EVENT_READ, self._channel)
+        for name, fd in pipes.items():
+            os.set_blocking(fd, False)
+            self.select.register(fd, selectors.EVENT_READ, lambda n=name, f=fd: self._drain(n, f))
+        while True:
+            for key, events in self.select.select(0 if self.ready else TICK):
+                self._dispatch(key, events)
+            ready, self.ready = self.ready, []
+            for link in ready:
+                if link.sock.fileno() >= 0 and not link.waiting:
+                    self._next(link)
+            self._expire()
+            pid, status, used = os.wait4(self.pid, os.WNOHANG)
+            if pid:
+                for name, fd in pipes.items():
+                    self._drain(name, fd, 1 << 20)
+                return self._ended(status, used)
+
+    def _listen(self) -> socket.socket:
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            listener.bind((HOST, PORT))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:  # taken: by another one where a box has no network of its own
+                raise
+            listener.bind((HOST, 0))
+        listener.listen(MAX_LINKS)
+        listener.setblocking(False)
+        return listener
+
+    def _start(self, port: int) -> tuple[dict[str, int], dict[str, Any] | None]:
+        """Start the agent: the read ends of its output, and the end of a run that could not even begin."""
+        config = self.config
+        folder = _scratch(config["scratch"])
+        for name, text in config["files"].items():
+            with open(os.path.join(folder, name), "w", encoding="utf-8", errors="surrogateescape") as stream:
+                stream.write(text)
+        url = "http://%s:%d/v1" % (HOST, port)
+        fill = {"{base_url}": url, "{scratch}": folder, **config["fill"]}
+        argv = [_filled(word, fill) for word in config["argv"]]
+        env = {k: v for k, v in os.environ.items() if k != "ROVER_CHANNEL"}
+        env.update((name, _filled(value, fill)) for name, value in config["env"].items())
+        env["PATH"] = ":".join([env.get("PATH", os.defpath), *config["path"]])
+        stdin = os.open(os.path.join(folder, config["stdin"]) if config["stdin"] else os.devnull, os.O_RDONLY)
+        (out, out_end), (err, err_end), (said, said_end) = os.pipe(), os.pipe(), os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            _become(argv, env, config["path"], (stdin, out_end, err_end), said_end)
+        for fd in (stdin, out_end, err_end, said_end):
+            os.close(fd)
+        with open(said, "rb") as stream:
+            reason = stream.read(4096).decode("utf-8", "replace")
+        if reason:
+            os.waitpid(self.pid, 0)
+            return {}, {"failed": reason}
+        return {"stdout": out, "stderr": err}, None
+
+    def _ended(self, status: int, used: Any) -> dict[str, Any]:
+        cpu = used.ru_utime + used.ru_stime
+        end: dict[str, Any] = {"cpu_s": cpu, "stopped": self.stopped}
+        if os.WIFSIGNALED(status):
+            end["signal"] = os.WTERMSIG(status)
+        else:
+            end["code"] = os.WEXITSTATUS(status)
+        return end
+
+    # --- events ----------------------------------------------------------------------------------------------
+    def _dispatch(self, key: Any, events: int) -> None:
+        if not isinstance(key.data, Link):
+            if key.fileobj is self.channel and events & selectors.EVENT_WRITE:
+                self._flush()
+            if events & selectors.EVENT_READ:
+                key.data()
+            return
+        link = key.data
+        try:
+            if events & selectors.EVENT_WRITE:
+                self._write(link)
+            if events & selectors.EVENT_READ and link.sock.fileno() >= 0:
+                self._read(link)
+        except OSError:
+            self._close(link)
+
+    def _accept(self) -> None:
+        try:
+            sock, _ = self.listener.accept()
+        except OSError:
+            return
+        sock.setblocking(False)
+        if len(self.links) >= MAX_LINKS:
+            try:
+                sock.send(_refusal(503, "too many connections"))
+            except OSError:
+                pass
+            sock.close()
+            return
+        self.links[sock.fileno()] = link = Link(sock)
+        self.select.register(sock, selectors.EVENT_READ, link)
+
+    def _read(self, link: Link) -> None:
+        data = link.sock.recv(PIECE)
+        if not data:
+            self._close(link)
+            return
+        if not link.parser.begun:
+            link.since = time.monotonic()
+        link.parser.feed(data)
+        self._next(link)
+
+    def _next(self, link: Link) -> None:
+        """Carry the next request of a connection, where it is whole."""
+        try:
+            expected = link.parser.expects
+            request = link.parser.next()
+            if request is None:
+                if link.parser.expects and not expected:
+                    self._send(link, http.CONTINUE)
+                elif sum(other.parser.held for other in self.links.values()) > MAX_HELD:
+                    raise http.Bad(429, "too much at once")
+                return
+            link.keep, link.head_only = request.keep, request.method == "HEAD"
+            if len(self.waiting) >= MAX_WAITING or len(self.out) + len(request.body) > MAX_HELD:
+                self._send(link, _refusal(429, "too many requests at once", link.keep))
+                return
+        except http.Bad as bad:
+            link.keep = False
+            self._send(link, _refusal(bad.status, bad.reason))
+            return
+        self.number += 1
+        link.waiting = self.number
+        self.waiting[self.number] = link
+        self.select.unregister(link.sock)  # nothing more is read before the answer
+        self._tell({"id": self.number, "method": request.method, "path": request.path[:2000]}, request.body)
+
+    def _channel(self) -> None:
+        """What the host says. Where it is gone the agent has to go too."""
+        try:
+            data = self.channel.recv(PIECE)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._kill()
+            os._exit(1)
+        for head, body in self.incoming.feed(data):
+            if head.get("stop"):
+                self._stop()
+            link = self.waiting.pop(head.get("id", 0), None)
+            if link is not None and link.sock.fileno() >= 0:
+                link.waiting = 0
+                self.select.register(link.sock, selectors.EVENT_READ, link)
+                self._send(link, http.answer(head["status"], head["type"], body, link.keep, link.head_only))
+
+    def _send(self, link: Link, data: bytes) -> None:
+        link.out += data
+        try:
+            self._write(link)
+        except OSError:
+            self._close(link)
+
+    def _write(self, link: Link) -> None:
+        if link.out:
+            try:
+                link.out = link.out[link.sock.send(link.out) :]
+            except BlockingIOError:
+                pass
+        if not link.out and not link.keep:
+            self._close(link)
+            return
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if link.out else 0)
+        self.select.modify(link.sock, wanted, link)
+        link.since = time.monotonic()
+        if not link.out and link.parser.begun:
+            self.ready.append(link)
+
+    def _close(self, link: Link) -> None:
+        fd = link.sock.fileno()
+        if fd < 0:
+            return
+        self.waiting.pop(link.waiting, None)
+        try:
+            self.select.unregister(link.sock)
+        except KeyError:
+            pass
+        self.links.pop(fd, None)
+        link.sock.close()
+
+    def _drain(self, name: str, fd: int, most: int = PIECE) -> None:
+        """Read the agent's output and keep its end."""
+        while most > 0:
+            try:
+                data = os.read(fd, PIECE)
+            except BlockingIOError:
+                return
+            if not data:
+                if fd in self.select.get_map():
+                    self.select.unregister(fd)
+                return
+            most -= len(data)
+            self.tails[name] += data
+            del self.tails[name][:-TAIL]
+
+    # --- time and the host -----------------------------------------------------------------------------------
+    def _expire(self) -> None:
+        now = time.monotonic()
+        for link in list(self.links.values()):
+            if link.waiting:
+                continue
+            if now - link.since > (REQUEST_S if link.parser.begun or link.out else IDLE_S):
+                if link.parser.begun and not link.out:
+                    link.keep = False
+                    self._send(link, _refusal(408, "the request took too long"))
+                self._close(link)
+        if self.kill_at is not None and now >= self.kill_at:
+            self._kill()
+
+    def _stop(self) -> None:
+        if self.kill_at is None:
+            self.stopped = True
+            self.kill_at = time.monotonic() + GRACE_S
+            self._signal(signal.SIGTERM)
+
+    def _kill(self) -> None:
+        self.stopped = True
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        for target in (-self.pid, self.pid):  # its group, and itself where it left that
+            try:
+                os.kill(target, number)
+            except OSError:
+                pass
+
+    def _tell(self, head: dict[str, Any], body: bytes = b"") -> None:
+        self.out += frames.pack(head, body)
+        self._flush()
+
+    def _flush(self) -> None:
+        try:
+            while self.out:
+                del self.out[: self.channel.send(self.out[:PIECE])]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.out.clear()
+        if self.channel in self.select.get_map():
+            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.out else 0)
+            self.select.modify(self.channel, wanted, self._channel)
+
+
+def _scratch(wanted: str) -> str:
+    """A folder outside the workspace that only this run has."""
+    folder = wanted
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        folder = "%s-%d" % (wanted, os.getpid())
+        os.mkdir(folder, 0o700)
+    return folder
+
+
+def _filled(word: str, fill: dict[str, str]) -> str:
+    """A word with its marks replaced, in one pass: what is put in is not looked at again."""
+    parts, at = [], 0
+    while at < len(word):
+        mark = next((m for m in fill if word.startswith(m, at)), None) if word[at] == "{" else None
+        parts.append(word[at] if mark is None else fill[mark])
+        at += 1 if mark is None else len(mark)
+    return "".join(parts)
+
+
+def _become(argv: list[str], env: dict[str, str], path: list[str], fds: tuple[int, int, int], said: int) -> None:
+    """In the forked child: be the agent, or say why not."""
+    try:
+        parent = os.getppid()
+        os.setsid()
+        for number, fd in enumerate(fds):
+            os.dup2(fd, number, inheritable=True)
+        for number in range(1, signal.NSIG):
+            if signal.getsignal(number) == signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        guard.install([os.getpid(), parent])
+        program = argv[0]
+        if "/" not in program:  # the agent's own programs first, for the agent's own command alone
+            found = [os.path.join(f, program) for f in path if os.access(os.path.join(f, program), os.X_OK)]
+            program = found[0] if found else program
+        os.execvpe(program, argv, env)
+    except BaseException as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        os.write(said, ("%s: %s" % (argv[0] if argv else "", reason)).encode("utf-8", "replace")[:4000])
+    finally:
+        os._exit(127)
+
+
+def _refusal(status: int, reason: str, keep: bool = False) -> bytes:
+    said = {"error": {"message": reason, "type": "invalid_request_error", "param": None, "code": None}}
+    return http.answer(status, "application/json", json.dumps(said).encode(), keep)
+
+
+def main(channel: socket.socket, config: dict[str, Any]) -> None:
+    """Run one agent; then pass on what it printed last, tell the host, and end."""
+    relay = Relay(channel, config)
+    try:
+        end = relay.run()
+    except OSError as error:
+        end = {"failed": "the relay: %s" % (error.strerror or error), "relay": True}
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        rest = bytes(relay.tails[name])
+        while rest:
+            rest = rest[os.write(number, rest) :]
+    channel.setblocking(True)
+    channel.settimeout(10)
+    try:
+        channel.sendall(bytes(relay.out) + frames.pack({"exit": end}))
+    except OSError:
+        pass
+    os._exit(0)
