@@ -10,14 +10,17 @@ The clock is passed in; what it says bounds the rollout and is never stored.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+import posixpath
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rover.harness import manifest as m
+from rover.harness import mcp
 from rover.harness.manifest import Manifest
+from rover.harness.mcp.servers import Servers
 from rover.harness.tools.specs import WRITERS, argument_error, offered
-from rover.policy.protocol import MALFORMED, Action, Policy, PolicyFailure, PolicyView, Session
+from rover.policy.protocol import MALFORMED, Action, Policy, PolicyFailure, PolicyView, Session, ToolSpec
 from rover.sandbox.protocol import Sandbox
 from rover_store.errors import HarnessError, ProviderError, RoverError, SandboxError
 from rover_store.records import Call, Harness, Limits, RolloutKey, ToolCall, Trajectory, Turn, Usage
@@ -48,6 +51,8 @@ class Job:
     start_tree: str
     #: paths of the deliverables; handed to attackers alone
     targets: tuple[str, ...] = ()
+    #: files that the harness brings for its tool servers
+    carried: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +103,16 @@ class _Rollout:
         self.turns: list[Turn] = []
         self.usage = Usage()
         self.malformed = 0
+        self.servers: Servers | None = None
+        self.names = job.harness.tools  # of all tools offered
 
     def run(self, policy: Policy, opened: Callable[[Session], None]) -> Played:
         tools = offered(self.job.harness.tools)
-        view = PolicyView(self.job.instruction, tools, self.job.targets if policy.attacker else ())
         session: Session | None = None
         try:
+            tools += self._serve()
+            self.names = tuple(tool.name for tool in tools)
+            view = PolicyView(self.job.instruction, tools, self.job.targets if policy.attacker else ())
             session = policy.start(view, self.job.key.seed)
             opened(session)
             message = self._turns(session)
@@ -117,8 +126,19 @@ class _Rollout:
         except Exception as error:  # a fault of a policy's code or of ours is never the agent's failure
             return self._played("infra_error", error=f"HarnessError: {_described(error)}")
         finally:
+            if self.servers is not None:
+                self.servers.close()
             if session is not None:
                 session.close()
+
+    def _serve(self) -> tuple[ToolSpec, ...]:
+        """Start the harness's tool servers, where it has any, and say what they offer. The budget begins after it."""
+        if not mcp.started(self.job.harness):
+            return ()
+        self.servers = Servers(self.box, self.job.harness, self.job.carried, self.budget.seconds)
+        self._snapshot()  # what they write as they start is no call's doing
+        self.ends_at = self.clock() + self.budget.seconds
+        return self.servers.specs
 
     def _turns(self, session: Session) -> str:
         """Play turns until the policy is done; its last message."""
@@ -130,11 +150,18 @@ class _Rollout:
             self._count(action.usage)
             message = _storable_text(action.message)
             if not action.calls:
+                self._settle()
                 self._record(action, message, ())
                 return message
             if len(self.turns) >= self.budget.turns:
                 raise _OutOfBudget(f"the budget of {self.budget.turns} turns is used up")
             results = self._play_calls(action, message)
+
+    def _settle(self) -> None:
+        """Let tool servers end before the end state is taken: some write only then."""
+        if self.servers is not None:
+            self.servers.end()
+            self._snapshot()
 
     def _play_calls(self, action: Action, message: str) -> tuple[Call, ...]:
         done: list[Call] = []
@@ -178,8 +205,12 @@ class _Rollout:
         self.malformed = 0
         before = self.now
         limits = self._limits()
-        answer = self._shell(call, limits) if call.tool == "shell" else self._tool(call, limits)
-        if call.tool in WRITERS:
+        served = self._served(call.tool)
+        if served is not None:
+            answer = self._ask(served, call, limits)
+        else:
+            answer = self._shell(call, limits) if call.tool == "shell" else self._tool(call, limits)
+        if served is not None or call.tool in WRITERS:
             self._snapshot()
         changed = m.changes(before, self.now)
         paths = {a.path for a in changed}
@@ -204,12 +235,18 @@ class _Rollout:
             return clean.model_copy(update={"arguments": {}}), "the arguments hold a value that JSON cannot carry"
         if _too_deep(call.arguments):
             return clean.model_copy(update={"arguments": {}}), f"the arguments are nested deeper than {MAX_DEPTH}"
-        if call.tool not in self.job.harness.tools:
-            return clean, f"no tool is called {clean.tool!r}; offered: {', '.join(self.job.harness.tools)}"
+        served = self._served(call.tool)
+        if served is None and call.tool not in self.job.harness.tools:
+            return clean, f"no tool is called {clean.tool!r}; offered: {', '.join(self.names)}"
         if MALFORMED in call.arguments:
             return clean, f"{call.tool}: the arguments are not a JSON object"
-        problem = argument_error(call.tool, call.arguments)
+        check = argument_error if served is None else served.argument_error
+        problem = check(call.tool, call.arguments)
         return clean, f"{call.tool}: bad arguments: {problem}" if problem else ""
+
+    def _served(self, tool: str) -> Servers | None:
+        """The servers, where the tool is one of theirs."""
+        return self.servers if self.servers is not None and tool in self.servers else None
 
     def _limits(self) -> Limits:
         limits = self.job.harness.limits
@@ -227,6 +264,12 @@ class _Rollout:
             output = _storable_text(f"{call.tool} failed: {reason}")
             return {"status": "error", "output": output, "truncated": False, "reads": [], "writes": []}
         return result.value
+
+    def _ask(self, servers: Servers, call: ToolCall, limits: Limits) -> dict[str, Any]:
+        """Call a server's tool. It reads the files that its arguments name; what it writes is seen afterwards."""
+        answer = servers.call(call.tool, call.arguments, limits)
+        reads = sorted({path for path in map(_path, _texts(call.arguments)) if path in self.now})
+        return {**answer, "output": _storable_text(answer["output"]), "reads": reads, "writes": []}
 
     def _shell(self, call: ToolCall, limits: Limits) -> dict[str, Any]:
         command = call.arguments["command"]
@@ -283,6 +326,20 @@ def _entry(arguments: dict[str, Any]) -> str:
 def _storable_text(text: str) -> str:
     """Text without what UTF-8 cannot carry."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in the arguments of a call, which are not nested deeply."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
+
+
+def _path(text: str) -> str:
+    """A text as a path in the workspace, if it is one."""
+    return posixpath.normpath(text.removeprefix("/w/"))
 
 
 def _too_deep(arguments: dict[str, Any]) -> bool:

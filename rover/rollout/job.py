@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rover.harness import mcp
 from rover.harness.loop import Job, Played
 from rover.harness.manifest import of_files
 from rover.rollout.records import RolloutRequest
@@ -20,6 +21,7 @@ def job_of(request: RolloutRequest, runtime_id: str) -> Job:
         start=of_files(env.start),
         start_tree=env.start_tree,
         targets=env.targets(),
+        carried=mcp.carried(env.files) if env.harness.mcp_servers else {},
     )
 
 

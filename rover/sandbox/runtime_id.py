@@ -18,6 +18,7 @@ INSIDE = (
     "harness/inside.py",
     "harness/inside_books.py",
     "harness/loop.py",
+    "harness/mcp",
     "harness/tools",
     "verify/checklib",
     "verify/inside.py",

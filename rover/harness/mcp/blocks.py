@@ -52,10 +52,14 @@ def left_out(kind: str, name: Any, mime: Any, data: Any) -> str:
 
 
 def same(block: Any, value: Any) -> bool:
-    """Whether a text block is this value, as JSON."""
+    """Whether a text block says this value, as JSON; a bare one is wrapped by servers as {"result": value}."""
     if not isinstance(block, dict) or block.get("type") != "text":
         return False
+    text = block.get("text")
+    values = [value]
+    if isinstance(value, dict) and list(value) == ["result"]:
+        values.append(value["result"])
     try:
-        return bool(json.loads(block.get("text", "")) == value)
+        return text in values or json.loads(text or "") in values
     except (ValueError, TypeError, RecursionError):
         return False

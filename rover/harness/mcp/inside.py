@@ -1,7 +1,7 @@
 """What runs in the box for tool servers: one program that starts them, keeps them, and talks to them for the loop.
 
 Standard library only. A command in a box sees no code of rover's, so this and the modules it imports are handed to the
-box's Python as text (`sources`). It speaks with the loop over descriptor 3: a length of four bytes, then JSON.
+box's Python as text (`sources`). It speaks with the loop over its channel: a length of four bytes, then JSON.
 
     {"do": "lay", "folder", "files": {path: [base64, program?]}}  -> {"folder": where they lie}
     {"do": "start", "servers": [{"name", "command", "env"}], "seconds": s}   -> {"tools": {name: [...]}} or {"error"}
@@ -41,8 +41,10 @@ class Host:
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
         self.servers: dict[str, Server] = {}
+        self.folder = ""  # where carried files lie
 
     def serve(self) -> None:
+        """Answer the loop until it is done, or gone."""
         while True:
             request = self.receive()
             try:
@@ -64,6 +66,7 @@ class Host:
         while len(data) < size:
             piece = self.channel.recv(min(size - len(data), 1 << 20))
             if not piece:
+                self.clear()
                 os._exit(0)  # the loop is gone
             data += piece
         return bytes(data)
@@ -77,6 +80,7 @@ class Host:
             import tempfile
 
             folder = tempfile.mkdtemp(prefix="mcp-")
+        self.folder = folder
         for path, (text, program) in request["files"].items():
             where = os.path.join(folder, path)
             os.makedirs(os.path.dirname(where), exist_ok=True)
@@ -84,6 +88,16 @@ class Host:
                 stream.write(base64.b64decode(text))
             os.chmod(where, 0o555 if program else 0o444)
         return {"folder": folder}
+
+    def clear(self) -> None:
+        """Leave nothing behind where /tmp is not this program's alone."""
+        for parent, folders, files in os.walk(self.folder, topdown=False) if self.folder else ():
+            with contextlib.suppress(OSError):
+                for name in files:
+                    os.unlink(os.path.join(parent, name))
+                for name in folders:
+                    os.rmdir(os.path.join(parent, name))
+                os.rmdir(parent)
 
     def do_start(self, request: dict[str, Any]) -> dict[str, Any]:
         """Start all at once, so that their own preparations overlap; then greet each."""
@@ -143,10 +157,12 @@ class Host:
             while not server.gone() and time.monotonic() < until:
                 with contextlib.suppress(Ended, Late):
                     server.pump(min(until, time.monotonic() + 0.02))
+        self.clear()
         return {"ended": all(server.gone() for server in self.servers.values())}
 
 
 def main() -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    os.set_inheritable(3, False)
-    Host(socket.socket(fileno=3)).serve()
+    channel = int(os.environ["ROVER_CHANNEL"])
+    os.set_inheritable(channel, False)
+    Host(socket.socket(fileno=channel)).serve()

@@ -53,13 +53,13 @@ Answer = dict[str, Any]
 class Servers:
     """The servers that a harness names, running in a box."""
 
-    def __init__(self, box: Sandbox, harness: Harness, package: Mapping[str, bytes], seconds: float) -> None:
-        """Start them all. `package` holds the files that they may need; `seconds` is how long the rollout may take.
-        HarnessError where one does not start."""
+    def __init__(self, box: Sandbox, harness: Harness, carried: Mapping[str, bytes], seconds: float) -> None:
+        """Start them all. `carried` are files that the package brings for them, `seconds` is what the rollout may
+        take. HarnessError where one does not start."""
         self._box = box
         self._program = _Program(box, _lasting(harness.limits, seconds))
         try:
-            self._tools = {tool.spec.name: tool for tool in self._start(harness, package)}
+            self._tools = {tool.spec.name: tool for tool in self._start(harness, carried)}
         except BaseException:
             self.close()
             raise
@@ -106,11 +106,11 @@ class Servers:
             with contextlib.suppress(SandboxError):
                 self._box.reset()  # it ends whatever lives in the box
 
-    def _start(self, harness: Harness, package: Mapping[str, bytes]) -> tuple[Tool, ...]:
+    def _start(self, harness: Harness, carried: Mapping[str, bytes]) -> tuple[Tool, ...]:
         servers = mcp.started(harness)
         files = {
             path: [base64.b64encode(data).decode(), mcp.executable(data)]
-            for path, data in mcp.carried(package).items()
+            for path, data in carried.items()
         }
         try:
             folder = self._program.ask({"do": "lay", "folder": mcp.FOLDER, "files": files}, START_S).get("folder", "")
