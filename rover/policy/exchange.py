@@ -40,6 +40,8 @@ class Reply:
     retry_after: float | None = None
     #: the conversation is too long for the model
     overflow: bool = False
+    #: of a refusal
+    status: int = 0
 
 
 class _Refused(Exception):
@@ -121,10 +123,10 @@ async def _refuse(response: Any) -> None:
     if response.has_redirect_location:
         text = f"redirected to {response.headers['location'][:200]}, which is not followed"
     if overflows(status, text):
-        raise _Refused(Reply(problem=text, overflow=True))
+        raise _Refused(Reply(problem=text, overflow=True, status=status))
     problem = f"HTTP {status}: {text}" if text else f"HTTP {status}"
     wait = pause(response.headers.get("retry-after"))
-    raise _Refused(Reply(problem=problem, again=status in _AGAIN or status >= 500, retry_after=wait))
+    raise _Refused(Reply(problem=problem, again=status in _AGAIN or status >= 500, retry_after=wait, status=status))
 
 
 def overflows(status: int, text: str) -> bool:

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from rover.policy.cancellable import Cancellable
 from rover.policy.completion import Answer, NotACompletion, parse
 from rover.policy.exchange import Exchange
 from rover.policy.protocol import Action, PolicyFailure, PolicyView, Session
@@ -68,7 +67,7 @@ class OpenAIPolicy:
         tokens: bool = False,
     ) -> None:
         self.model = model
-        self.server = _checked(server or DEFAULT_SERVER).rstrip("/")
+        self.server = server_address(server or DEFAULT_SERVER)
         self.settings = settings or Settings()
         self.record = record
         self.tokens = tokens
@@ -80,7 +79,7 @@ class OpenAIPolicy:
         return _Session(self, view, seed, self._key)
 
 
-def _checked(server: str) -> str:
+def server_address(server: str) -> str:
     """The address of a server, as far as it can be one."""
     try:
         parts = urlsplit(server)
@@ -89,14 +88,14 @@ def _checked(server: str) -> str:
         sound = False
     if not sound or not server.isprintable() or " " in server:
         raise UsageError(f"server {server!r}: not an address", hint="such as http://127.0.0.1:8000/v1")
-    return server
+    return server.rstrip("/")
 
 
 class _Session:
     def __init__(self, policy: OpenAIPolicy, view: PolicyView, seed: int, key: str) -> None:
         self._policy = policy
         self._exchange = Exchange(policy.server, key, policy.settings.request_s, policy.settings.answer_bytes)
-        self._runner = _Cancellable()
+        self._runner = Cancellable[Answer]()
         self._seed = seed % (1 << 31)
         self._tools = [
             {
@@ -183,48 +182,3 @@ class _Session:
         line = {"request": self._request(), "answer": body.decode("utf-8", "replace")}
         with self._policy.record.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, ensure_ascii=True) + "\n")
-
-
-class _Cancellable:
-    """Runs coroutines on a loop of its own, one at a time; `close` from any thread cancels the one that runs."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._runner: asyncio.Runner | None = None
-        self._task: asyncio.Task[Answer] | None = None
-        self._closed = False
-
-    def run(self, work: Coroutine[Any, Any, Answer]) -> Answer:
-        """The result. ProviderError where it was cancelled from outside."""
-        with self._lock:
-            if self._closed:
-                work.close()
-                raise ProviderError("the request was cancelled")
-            if self._runner is None:
-                self._runner = asyncio.Runner()
-
-        async def tracked() -> Answer:
-            task = self._task = asyncio.current_task()  # no task of its own: an interrupt ends it and the loop at once
-            if self._closed and task is not None:
-                task.cancel()
-            return await work
-
-        try:
-            return self._runner.run(tracked())
-        except asyncio.CancelledError:
-            raise ProviderError("the request was cancelled") from None
-        finally:
-            self._task = None
-
-    def close(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Cancel what runs; where nothing does, run `last` and end the loop."""
-        with self._lock:
-            self._closed = True
-            task, runner = self._task, self._runner
-            if task is None:
-                self._runner = None
-        if task is not None:
-            task.get_loop().call_soon_threadsafe(task.cancel)
-        elif runner is not None:
-            runner.run(last())
-            runner.close()

@@ -14,7 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from rover.harness.tools import TOOLS
-from rover.policy.openai import OpenAIPolicy, Settings, _Cancellable
+from rover.policy.cancellable import Cancellable
+from rover.policy.openai import OpenAIPolicy, Settings
 from rover.policy.protocol import MALFORMED, PolicyFailure, PolicyView
 from rover_store.errors import ProviderError
 from rover_store.records import Call
@@ -305,7 +306,7 @@ def test_an_interrupt_that_meets_a_request_is_told_once(caplog):
         await asyncio.sleep(0)
         raise KeyboardInterrupt
 
-    runner = _Cancellable()
+    runner = Cancellable()
     with pytest.raises(KeyboardInterrupt):
         runner.run(struck())
 
