@@ -19,6 +19,7 @@ from rover_store.records.contract import CellsRule, EditRule, OrderRule, Protect
 #: (file, field, reason)
 Problem = tuple[str, str, str]
 
+HARNESS = "harness/harness.json"
 CONTRACT, VERIFIER, CASES = "task/contract.json", "verifier/verifier.json", "verifier/cases/cases.json"
 ENDINGS = {
     "csv": (".csv",), "tsv": (".tsv",), "xlsx": (".xlsx",), "json": (".json", ".jsonl"), "markdown": (".md",),
@@ -92,11 +93,14 @@ def _rule(env: Env, r: Requirement, about: Deliverable | None) -> Iterator[str]:
 
 
 def _harness(env: Env) -> Iterator[Problem]:
+    from rover.harness import mcp
+    from rover.harness.mcp import records
     from rover.harness.tools import TOOLS
 
     for name in env.harness.tools:
         if name not in TOOLS:
-            yield "harness/harness.json", "tools", f"there is no tool {name!r}"
+            yield HARNESS, "tools", f"there is no tool {name!r}"
+    yield from ((HARNESS, field, why) for field, why in records.problems(env.harness, mcp.carried(env.files)))
 
 
 def _criteria(env: Env) -> Iterator[Problem]:
