@@ -19,11 +19,10 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from rover.harness.loop import Played, Stopped
-from rover.harness.tools.specs import offered
 from rover.rollout import grading
 from rover.rollout.attempt import Attempts
 from rover.rollout.env import Env, tree_of
-from rover.rollout.job import job_of
+from rover.rollout.job import checked, job_of
 from rover.rollout.keeper import Blobs, Keeper, start_blobs
 from rover.rollout.place import refusal, setting
 from rover.rollout.records import (
@@ -157,7 +156,7 @@ class Engine:
         stop: Stop | None,
     ) -> list[tuple[RolloutResult, Verdict | None]]:
         for env in {id(r.env): r.env for r in requests}.values():
-            offered(env.harness.tools)  # a package that names no tool is bad input, before anything runs
+            checked(env)
         ids = [rollout_id(r.key(self.runtime_id)) for r in requests]
         # one piece of work a rollout; requests that differ in the verifier alone share it
         shared: dict[str, dict[str, RolloutRequest]] = {}

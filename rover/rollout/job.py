@@ -5,9 +5,20 @@ from __future__ import annotations
 from rover.harness import mcp
 from rover.harness.loop import Job, Played
 from rover.harness.manifest import of_files
+from rover.harness.mcp import records
+from rover.harness.tools.specs import offered
+from rover.rollout.env import Env
 from rover.rollout.records import RolloutRequest
-from rover_store.errors import SandboxError
+from rover_store.errors import PackageError, SandboxError
 from rover_store.records import Trajectory
+
+
+def checked(env: Env) -> None:
+    """PackageError where a harness offers what nobody has: bad input, before anything runs."""
+    offered(env.harness.tools)
+    if env.harness.mcp_servers:
+        for field, reason in records.problems(env.harness, mcp.carried(env.files)):
+            raise PackageError("harness/harness.json", field, reason)
 
 
 def job_of(request: RolloutRequest, runtime_id: str) -> Job:

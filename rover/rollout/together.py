@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from rover.harness.loop import Job, Played, Stopped, play
-from rover.harness.tools.specs import WRITERS, offered
+from rover.harness.tools.specs import WRITERS
 from rover.policy.protocol import Session
 from rover.rollout.attempt import Attempts
 from rover.rollout.env import Env
-from rover.rollout.job import job_of, unplayed
+from rover.rollout.job import checked, job_of, unplayed
 from rover.rollout.keeper import Blobs, Keeper, start_blobs
 from rover.rollout.place import is_plain
 from rover.rollout.records import EndState, Evidence, RolloutRequest, RolloutResult, rollout_id
@@ -89,7 +89,7 @@ class Together:
         all lanes and goes on.
         """
         for env in {id(r.env): r.env for r in requests}.values():
-            offered(env.harness.tools)  # a package that names no tool is bad input, before anything runs
+            checked(env)
         done: list[Done] = []
         for first in range(0, len(requests), self.width):
             done += self._wave(requests[first : first + self.width])

@@ -43,4 +43,4 @@ def _of_one(server: McpServer, carried: Collection[str]) -> Iterator[Problem]:
 
 def waiting(harness: Harness) -> tuple[str, ...]:
     """One line for each server that is kept and not offered."""
-    return tuple(f"tool server {server.name} needs network ({server.url}): not offered" for server in mcp.remote(harness))
+    return tuple(f"tool server {s.name} needs network ({s.url}): not offered" for s in mcp.remote(harness))
