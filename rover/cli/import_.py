@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rover.cli.output import Json, confirm, counted, note, now, print_json, progress, say, table
+from rover.cli.output import Json, Sandbox, confirm, counted, note, now, print_json, progress, say, table
 from rover.cli.stores import command_line, open_store
 
 if TYPE_CHECKING:
     from rover.ops.import_ import ImportReport
+
+
+#: outcomes of rollouts that were played again
+PLAYED = ("recorded", "held", "differs", "read")
 
 
 def command(
@@ -22,6 +26,8 @@ def command(
     only: str = typer.Option("*", "--only", metavar="GLOB", help="Only tasks whose name there matches."),
     limit: int = typer.Option(0, "--limit", min=0, help="At most so many; 0 for all."),
     sets: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="An option of the format; repeatable."),
+    package: str = typer.Option("", "--package", metavar="NAME", help="With atif: what a foreign trajectory ran on."),
+    sandbox: str = Sandbox,
     keep_going: bool = typer.Option(False, "--keep-going", help="Name what is refused, and take the others."),
     yes: bool = typer.Option(False, "-y", "--yes", help="Replace packages of the same name without asking."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Read and report; change nothing."),
@@ -33,13 +39,18 @@ def command(
     task is run. One that is refused ends the import, and nothing is changed; --keep-going takes the others.
     What cannot run here is imported all the same, with the reason.
 
+    `rover import atif PATH` makes the calls of recorded trajectories again, in the sandbox, and compares: one of
+    rover's becomes the same rollout; one of another tool's is played on the package that --package names.
+
     Example: rover import harbor examples/harbor/hello --dry-run
     """
     from rover.ops.import_ import ImportRequest, import_
     from rover.port.protocol import Wanted
+    from rover.sandbox.registry import open_runtime
 
     store = open_store()
-    wanted = Wanted(only, limit, options_of(sets))
+    options = options_of(sets) | ({"package": package} if package else {})
+    wanted = Wanted(only, limit, options)
 
     def replace(names: tuple[str, ...]) -> bool:
         return confirm(f"replace {counted(len(names), 'package')}, as {names[0]}?", yes=yes)
@@ -48,10 +59,10 @@ def command(
         request = ImportRequest(kind, path, wanted, keep_going, dry_run)
         report = import_(
             store, request, told=lambda name, done: bar(done, None, name), replace=replace, command=command_line(),
-            time=now(),
+            time=now(), runtime=lambda: open_runtime(sandbox or None),
         )  # fmt: skip
     _print(report, as_json)
-    return 1 if report.count("refused") else 0
+    return 1 if report.count("refused") or report.count("differs") else 0
 
 
 def options_of(sets: Iterable[str]) -> dict[str, str]:
@@ -71,6 +82,9 @@ def _print(report: ImportReport, as_json: bool) -> None:
     if as_json:
         print_json(asdict(report))
         return
+    if any(row.outcome in PLAYED for row in report.rows):
+        _played(report)
+        return
     print(table([(r.name or r.source, r.outcome, "; ".join(r.needs) or r.reason) for r in report.rows],
                 ("package", "outcome", "what it needs, or why it is refused"), whole=(0,)))  # fmt: skip
     for row in report.rows:
@@ -85,3 +99,18 @@ def _print(report: ImportReport, as_json: bool) -> None:
         say(f"\ncommitted {report.commit[:12]}: {counted(taken, 'package')} from {report.kind}")
     else:
         say("\nnothing is new; nothing is committed")
+
+
+def _played(report: ImportReport) -> None:
+    """Rollouts, one row each."""
+    print(table([(r.source, r.name, r.outcome, r.rollout[:10], r.reason) for r in report.rows],
+                ("file", "package", "outcome", "rollout", "verdict, or why"), whole=(3,)))  # fmt: skip
+    for row in report.rows:
+        for line in row.notes:
+            note(f"{row.source}: {line}")
+    count = report.count
+    if report.dry_run:
+        say(f"\nnothing is changed: {counted(count('read'), 'rollout')} can be read")
+    else:
+        words = [f"{count(outcome)} {outcome}" for outcome in ("held", "differs", "refused") if count(outcome)]
+        say(f"\n{', '.join([counted(count('recorded'), 'rollout') + ' recorded', *words])}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rover.port.protocol import Found, Imported, Recorded, Refused, Wanted
+from rover.port.protocol import Found, Imported, Recorded, Refused, Replayable, Wanted
 from rover.port.registry import importer
 from rover_store.errors import NotFound, PackageError, UsageError
 from rover_store.files.package_records import check_paths
@@ -19,7 +19,7 @@ from rover_store.ids import check_name
 from rover_store.trees import FILE, tree_id
 
 if TYPE_CHECKING:
-    from rover.sandbox.protocol import Files
+    from rover.sandbox.protocol import Files, Runtime
     from rover_store.store import Store
 
 Told = Callable[[str, int], None]
@@ -40,7 +40,8 @@ class ImportRequest:
 
 @dataclass(frozen=True, slots=True)
 class ImportRow:
-    """What became of one task or rollout: `added`, `replaced`, `unchanged`, `recorded` or `refused`."""
+    """What became of one task or rollout: `added`, `replaced`, `unchanged`, `recorded` or `refused`; of one that was
+    played again also `held` (it was here) or `differs` (it went otherwise here); `read` where nothing was to change."""
 
     source: str
     outcome: str
@@ -49,6 +50,7 @@ class ImportRow:
     needs: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    rollout: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,12 @@ def import_(
     replace: Replace = lambda names: False,
     command: str = "",
     time: int | None = None,
+    runtime: Callable[[], Runtime] | None = None,
 ) -> ImportReport:
-    """Read, check, and commit. PackageError for the first task that is refused, unless it is to be kept going."""
+    """Read, check, and commit. PackageError for the first task that is refused, unless it is to be kept going.
+
+    `runtime` is opened where rollouts are to be played again.
+    """
     found = _read(request, told)
     packages = [one for one in found if isinstance(one, Imported)]
     _check_names(packages)
@@ -84,7 +90,7 @@ def import_(
         hint = "-y replaces them; their history stays"
         raise UsageError(f"packages of these names are here and differ: {', '.join(replaced[:3])}{more}", hint=hint)
     rows = tuple(_row(one, outcomes) for one in found)
-    if not packages and not any(isinstance(one, Recorded) for one in found):
+    if not packages and not any(isinstance(one, Recorded | Replayable) for one in found):
         if not any(isinstance(one, Refused) for one in found):
             raise UsageError(f"{request.path}: nothing to import matches {request.wanted.pattern!r}")
         return ImportReport(request.kind, rows, dry_run=request.dry_run)
@@ -94,7 +100,34 @@ def import_(
     recorded = [one for one in found if isinstance(one, Recorded)]
     if recorded:
         store.evidence.put([(one.trajectory, one.blobs, one.trees) for one in recorded], [])
+    if runtime is not None and any(isinstance(one, Replayable) for one in found):
+        rows = _replayed(store, request, found, rows, runtime(), told)
     return ImportReport(request.kind, rows, commit)
+
+
+def _replayed(
+    store: Store, request: ImportRequest, found: list[Found], rows: tuple[ImportRow, ...], runtime: Runtime, told: Told
+) -> tuple[ImportRow, ...]:
+    """Play the rollouts again, one after the other; each is recorded as soon as it is done."""
+    from rover.rollout.engine import Engine
+
+    out = list(rows)
+    with Engine(runtime) as engine:
+        for number, one in enumerate(found):
+            if not isinstance(one, Replayable):
+                continue
+            try:
+                done = one.replay(store, engine)
+            except PackageError as error:
+                if not request.keep_going:
+                    raise
+                out[number] = ImportRow(one.source, "refused", reason=error.message)
+                continue
+            reason = done.reason or done.verdict
+            out[number] = ImportRow(one.source, done.outcome, done.package, reason, notes=done.notes,
+                                    rollout=done.rollout)  # fmt: skip
+            told(one.source, number + 1)
+    return tuple(out)
 
 
 def _read(request: ImportRequest, told: Told) -> list[Found]:
@@ -142,6 +175,8 @@ def _row(one: Found, outcomes: dict[str, str]) -> ImportRow:
         return ImportRow(one.source, "refused", reason=one.line())
     if isinstance(one, Recorded):
         return ImportRow(one.source, "recorded", notes=one.notes)
+    if isinstance(one, Replayable):
+        return ImportRow(one.source, "read")
     return ImportRow(one.source, outcomes[one.name], one.name, "", one.needs, one.unknown, one.notes)
 
 

@@ -10,7 +10,7 @@ is a `Refused`, and the operation decides whether that ends the import.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -19,6 +19,7 @@ from rover.sandbox.protocol import Files
 from rover_store.records import Trajectory
 
 if TYPE_CHECKING:
+    from rover.rollout.engine import Engine
     from rover_store.evidence import Manifest
     from rover_store.layout import PackageEntry
     from rover_store.store import Store
@@ -57,6 +58,28 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
+class Replayed:
+    """What became of a rollout that was played again here. `outcome`: recorded, held (it was here), differs (what
+    happened here is recorded, under a policy of its own), refused (nothing is recorded)."""
+
+    outcome: str
+    package: str = ""
+    rollout: str = ""
+    #: the outcome of its verdict
+    verdict: str = ""
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Replayable:
+    """A rollout that was read without its workspaces: `replay` makes its calls again, compares, and records."""
+
+    source: str
+    replay: Callable[[Store, Engine], Replayed]
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """What cannot be taken in, and why."""
 
@@ -71,7 +94,7 @@ class Refused:
         return ": ".join(p for p in (where, self.field, self.reason) if p)
 
 
-Found = Imported | Recorded | Refused
+Found = Imported | Recorded | Replayable | Refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from rover_store.errors import UsageError
 
 IMPORTERS: dict[str, str] = {
     "harbor": "rover.port.harbor.importer:HarborImporter",
+    "atif": "rover.port.atif.importer:AtifImporter",
 }
 EXPORTERS: dict[str, str] = {
     "harbor": "rover.port.harbor.exporter:HarborExporter",

@@ -55,7 +55,7 @@ def _turn(step: atif.Step, number: int, log: TokenLog, file: str) -> Turn:
     try:
         return Turn.model_validate(
             {"index": number, "message": step.message, "calls": calls, "tree": own.get("tree"),
-             "usage": own.get("usage", {}), "tokens": _tokens(step.metrics, log)}
+             "usage": own.get("usage", {}), "tokens": tokens_of(step.metrics, log)}
         )  # fmt: skip
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
@@ -78,7 +78,7 @@ def _call(call: atif.ToolCall, result: atif.Result, where: str, file: str) -> Ca
         raise PackageError(file, f"{where}.extra.{OWN}", " ".join(str(error).split())[:200]) from None
 
 
-def _tokens(metrics: atif.Metrics | None, log: TokenLog) -> TurnTokens | None:
+def tokens_of(metrics: atif.Metrics | None, log: TokenLog) -> TurnTokens | None:
     """The tokens of a step, where it tells them."""
     if metrics is None or not (metrics.completion_token_ids or metrics.logprobs or metrics.prompt_token_ids):
         return None
