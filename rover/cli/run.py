@@ -47,6 +47,7 @@ def command(
     model: str = Served,
     temperature: float = Temperature,
     record: Path = typer.Option(None, "--record", metavar="FILE", help="Add every request to a model to this file."),
+    tokens: bool = typer.Option(False, "--tokens", help="Record token ids and log-probabilities of hf and openai."),
     sandbox: str = Sandbox,
     as_json: bool = Json,
 ) -> None:
@@ -61,7 +62,7 @@ def command(
     from rover.ops.shard import Shard
     from rover.sandbox.registry import open_runtime
 
-    spec, options = policy_options(policy, server, model, temperature, record)
+    spec, options = policy_options(policy, server, model, temperature, record, tokens)
     part = Shard.parse(shard) if shard else None
     request = RunRequest(pattern, spec, attempts, seed, rev, limit or None, options, shard=part)
     store = open_store()
@@ -86,12 +87,17 @@ def command(
 
 
 def policy_options(
-    policy: str, server: str, model: str, temperature: float, record: Path | None
+    policy: str, server: str, model: str, temperature: float, record: Path | None, tokens: bool = False
 ) -> tuple[str, dict[str, Any]]:
     """The spec, and the options that only a model policy takes."""
     kind, _, name = policy.partition(":")
-    if kind == "hf" and temperature >= 0:
-        return policy, {"temperature": temperature}
+    if kind == "hf":
+        chosen: dict[str, Any] = {"temperature": temperature} if temperature >= 0 else {}
+        return policy, chosen | ({"tokens": True} if tokens else {})
+    if tokens and kind != "openai":
+        from rover_store.errors import UsageError
+
+        raise UsageError(f"--tokens: {kind} is no model whose tokens could be recorded", hint="policies hf and openai")
     if kind != "openai":
         return policy, {}
     from rover.policy.openai import Settings
@@ -101,6 +107,7 @@ def policy_options(
         "key": os.environ.get("OPENAI_API_KEY", ""),
         "settings": Settings(temperature=temperature if temperature >= 0 else None),
         "record": record,
+        "tokens": tokens,
     }
     return f"openai:{name or model}", options
 
