@@ -5,6 +5,10 @@ criterion of the requirement it breaks scores below 1; the reference and every a
 every criterion scores 1. A verifier that crashes on a case, and a rule that changes nothing, decide neither way:
 the case is observed as `error`, and calibration fails.
 
+A verifier that is a program has the package's own solution for its reference, graded as the rollout that it is. Its
+negatives are that end state with a file that the request names gone, empty or as it was; and start and solution are
+graded twice, since nothing else shows that a program goes by chance.
+
 A whole alternative state lies in verifier/cases/ID/: its files in files/, laid over the start, and, where it
 deletes files or has a last message, a state.json (a reference record).
 """
@@ -12,7 +16,7 @@ deletes files or has a last message, a state.json (a reference record).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from rover.rollout.env import Env, in_the_way, reference_state
@@ -71,9 +75,12 @@ def calibrate(
 
     `attacked`: rollout and verdict by policy of attackers that ran on `env` already, so that they need not run again.
     """
-    rows = [start_row(engine, env), reference_row(engine, env), *state_rows(engine, env)]
-    rows += mutant_rows(engine, env, env.cases.negatives, seed)
-    rows += mutant_rows(engine, env, env.cases.alternatives, seed)
+    if env.verifier.program is not None:
+        rows = [start_row(engine, env), *program_rows(engine, env)]
+    else:
+        rows = [start_row(engine, env), reference_row(engine, env), *state_rows(engine, env)]
+        rows += mutant_rows(engine, env, env.cases.negatives, seed)
+        rows += mutant_rows(engine, env, env.cases.alternatives, seed)
     if attacked is not None:
         ran = [_below_mark(name, "attacker", env, verdict, rollout) for name, (rollout, verdict) in attacked.items()]
         return Calibration((*rows, *ran), 0, len(ran))
@@ -88,6 +95,51 @@ def start_row(engine: Engine, env: Env) -> Row:
 def reference_row(engine: Engine, env: Env) -> Row:
     verdict = engine.grade_state(env, reference_state(env), env.reference.final_message)
     return _all_right("reference", "reference", verdict)
+
+
+def program_rows(engine: Engine, env: Env) -> list[Row]:
+    """A verifier that is a program on the package's own solution, on that with a demanded file broken, and again."""
+    from rover.construct.solved import broken_states, solved
+
+    rows = [_again("start", env, engine, env.start, engine.grade_state(env, env.start), "start", "rejected")]
+    found = solved(engine, env)
+    if found is None:
+        return rows
+    row = _all_right("solution", "reference", found.verdict)
+    if found.problem and not _undecided(found.verdict):
+        row = Row("solution", "reference", "accepted", "error", None, found.problem)
+    rows.append(replace(row, rollout=found.result.id))
+    if found.result.trajectory.end != "completed" or found.verdict.outcome != "passed":
+        return rows  # what is broken of something broken says nothing
+    end = dict(found.result.end)
+    first = engine.grade_state(env, end)
+    rows.append(_again("solution", env, engine, end, first, "reference", "accepted"))
+    need = env.verifier.criteria[0].requirement if env.verifier.criteria else ""
+    states = list(broken_states(env, end))
+    verdicts = engine.grade_states([(env, state, "") for _, state in states])
+    rows += [_below_mark(name, "negative", env, v) for (name, _), v in zip(states, verdicts, strict=True)]
+    return [replace(r, requirement=need) if r.kind == "negative" else r for r in rows]
+
+
+def _again(case: str, env: Env, engine: Engine, state: Files, first: Verdict, kind: Kind, expected: Seen) -> Row:
+    """The same state graded once more gets the same marks."""
+    second = engine.grade_state(env, state, fresh=True)
+    if _undecided(first) or _undecided(second):
+        worse = first if _undecided(first) else second
+        return Row(f"{case}-again", kind, expected, "error", None, f"{worse.outcome}: {worse.reason}")
+    was, now = ([s.score for s in v.scores] for v in (first, second))
+    if was != now:
+        text = f"graded twice, the same state gets {_marks(was)} and {_marks(now)}"
+        return Row(f"{case}-again", kind, expected, "error", None, text)
+    return Row(f"{case}-again", kind, expected, _observed(env, second), None, second.reason)
+
+
+def _marks(scores: Sequence[float]) -> str:
+    return ", ".join(f"{score:g}" for score in scores)
+
+
+def _observed(env: Env, verdict: Verdict) -> Seen:
+    return "accepted" if passes(env.verifier, verdict.score, verdict.gate) else "rejected"
 
 
 def state_rows(engine: Engine, env: Env) -> list[Row]:
@@ -136,17 +188,18 @@ def mutants(engine: Engine, env: Env, rules: Sequence[Mutation], seed: int) -> l
 
 def attacker_rows(engine: Engine, env: Env, seed: int) -> tuple[list[Row], int, int]:
     """Every null attacker through the harness; also how many rollouts were run and reused."""
-    from rover.policy.null import NULL_POLICIES
+    from rover.policy.null import attackers
     from rover.policy.registry import get_policy
     from rover.rollout.records import RolloutRequest, seed_for
 
-    policies = [get_policy(f"null:{name}") for name in NULL_POLICIES]
+    names = attackers(env.verifier.program is not None)
+    policies = [get_policy(f"null:{name}") for name in names]
     requests = [RolloutRequest(env, p, seed_for("calibrate", p.id, seed), None, "calibrate") for p in policies]
     results = engine.rollouts(requests)
     verdicts = engine.grade([(r, env) for r in results])
     rows = [
         _below_mark(f"null:{name}", "attacker", env, verdict, result.id)
-        for name, verdict, result in zip(NULL_POLICIES, verdicts, results, strict=True)
+        for name, verdict, result in zip(names, verdicts, results, strict=True)
     ]
     reused = sum(r.reused for r in results)
     return rows, len(results) - reused, reused
@@ -174,8 +227,7 @@ def _undecided(verdict: Verdict) -> bool:
 def _below_mark(case: str, kind: Kind, env: Env, verdict: Verdict, rollout: str | None = None) -> Row:
     if _undecided(verdict):
         return Row(case, kind, "rejected", "error", None, f"{verdict.outcome}: {verdict.reason}", rollout)
-    through = passes(env.verifier, verdict.score, verdict.gate)
-    return Row(case, kind, "rejected", "accepted" if through else "rejected", None, verdict.reason, rollout)
+    return Row(case, kind, "rejected", _observed(env, verdict), None, verdict.reason, rollout)
 
 
 def _broken(case: str, requirement: str, verdict: Verdict) -> Row:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from rover.policy.solution import SCRIPT, WHERE
 from rover.rollout.env import Env, reference_state
 from rover_store.errors import PackageError
 from rover_store.records import Deliverable, Requirement
@@ -29,10 +30,8 @@ ENDINGS = {
 
 def problems(env: Env) -> tuple[Problem, ...]:
     """Everything that does not fit together, in the order of the files."""
-    return (
-        *_context(env), *_deliverables(env), *_requirements(env), *_harness(env), *_criteria(env), *_coverage(env),
-        *_cases(env), *_reference(env),
-    )  # fmt: skip
+    said = (*_context(env), *_deliverables(env), *_requirements(env), *_harness(env), *_criteria(env), *_coverage(env))
+    return (*said, *_program(env)) if env.verifier.program is not None else (*said, *_cases(env), *_reference(env))
 
 
 def _context(env: Env) -> Iterator[Problem]:
@@ -120,9 +119,23 @@ def _criteria(env: Env) -> Iterator[Problem]:
         for path in c.paths:
             if not _inside(path):
                 yield VERIFIER, f"{field}.paths", f"{path!r} is no path inside the workspace"
-        why = _missing_function(env.verifier_files, c.check)
+        why = "" if env.verifier.program is not None else _missing_function(env.verifier_files, c.check)
         if why:
             yield VERIFIER, f"{field}.check", why
+
+
+def _program(env: Env) -> Iterator[Problem]:
+    """A verifier that is a program: its files are there, and a solution shows that it accepts right work."""
+    assert env.verifier.program is not None
+    folder = env.verifier.program.files.strip("/")
+    own = {p.removeprefix(f"{folder}/") for p in env.verifier_files if p.startswith(f"{folder}/")}
+    if not own:
+        yield VERIFIER, "program.files", f"there is no file in verifier/{folder}"
+    for word in env.verifier.program.argv:
+        if word.startswith("/tests/") and own and word.removeprefix("/tests/") not in own:
+            yield VERIFIER, "program.argv", f"there is no file verifier/{folder}/{word.removeprefix('/tests/')}"
+    if f"{WHERE}{SCRIPT}" not in env.files:
+        yield f"{WHERE}{SCRIPT}", "", "the file is missing, so nothing shows that the verifier accepts right work"
 
 
 def _missing_function(files: Mapping[str, bytes], check: str) -> str:
@@ -152,7 +165,7 @@ def _coverage(env: Env) -> Iterator[Problem]:
             yield VERIFIER, "criteria", f"no criterion scores the requirement {r.id!r}"
         elif r.critical and r.id not in critical:
             yield VERIFIER, "criteria", f"{r.id!r} is critical in the contract, its criterion is not"
-        if r.id not in broken:
+        if r.id not in broken and env.verifier.program is None:
             yield CASES, "negatives", f"no negative breaks the requirement {r.id!r}"
 
 

@@ -104,9 +104,9 @@ class Runs:
     @cached_property
     def attackers(self) -> tuple[Run, ...]:
         """Every null attacker."""
-        from rover.policy.null import NULL_POLICIES
+        from rover.policy.null import attackers
 
-        return self.attack(tuple(NULL_POLICIES), self.ctx.env)
+        return self.attack(attackers(self.ctx.env.verifier.program is not None), self.ctx.env)
 
     def attack(self, names: tuple[str, ...], env: Env) -> tuple[Run, ...]:
         """The named null attackers on an env."""

@@ -10,6 +10,7 @@ from rover.harness.loop import Stopped
 from rover.ops.listing import package_json
 from rover.ops.shard import Shard, piece
 from rover.policy.registry import get_policy
+from rover.policy.solution import SCRIPT, WHERE
 from rover.rollout.engine import Engine
 from rover.rollout.env import load_env
 from rover.rollout.records import Progress, RolloutRequest, RolloutResult, seed_for
@@ -214,7 +215,14 @@ def policy_of(store: Store, entry: PackageEntry, request: RunRequest) -> Policy:
             raise NotFound("rollout", prefix, hint="several begin like this" if len(ids) > 1 else "")
         return found
 
-    return get_policy(request.policy, family=family, recorded=recorded, **request.options)
+    def solution() -> dict[str, bytes]:
+        if store.objects.subtree(entry.tree, f"{WHERE}{SCRIPT}") is None:
+            raise UsageError(f"{entry.name}: the package has no {WHERE}{SCRIPT}, so there is no solution to run")
+        folder = store.objects.subtree(entry.tree, WHERE.strip("/"))
+        assert folder is not None
+        return {path: store.objects.read(item.id) for path, item in store.objects.read_tree(folder.id).items()}
+
+    return get_policy(request.policy, family=family, recorded=recorded, solution=solution, **request.options)
 
 
 def _chunks(todo: Sequence[_Todo]) -> Iterator[Sequence[_Todo]]:

@@ -28,9 +28,10 @@ class NullPolicy:
     attacker = True
 
     def __init__(self, name: str, beside: str = "") -> None:
-        if name not in _ATTACKS or (beside and (not name.startswith("tamper") or beside not in _ATTACKS)):
+        known = {**_ATTACKS, **_ON_PROGRAMS}
+        if name not in known or (beside and (not name.startswith("tamper") or beside not in known)):
             called = f"{name}:{beside}" if beside else name
-            raise UsageError(f"no null attacker is called {called}", hint=f"known: {', '.join(_ATTACKS)}")
+            raise UsageError(f"no null attacker is called {called}", hint=f"known: {', '.join(known)}")
         self.name = name
         self.beside = beside
         self.id = f"null:{name}{f':{beside}' if beside else ''}:{VERSION}"
@@ -41,9 +42,10 @@ class NullPolicy:
     def _turns(self, view: PolicyView, rng: random.Random) -> Turns:
         reach = Reach(view, rng)
         message = ""
+        attacks = {**_ATTACKS, **_ON_PROGRAMS}
         if self.beside:
-            message = yield from _ATTACKS[self.beside](view, reach)
-        own = yield from _ATTACKS[self.name](view, reach)
+            message = yield from attacks[self.beside](view, reach)
+        own = yield from attacks[self.name](view, reach)
         return "\n".join(part for part in (message, own) if part)
 
 
@@ -137,6 +139,21 @@ def _tamper_link(view: PolicyView, reach: Reach) -> Turns:
     return message
 
 
+def _tamper_reward(view: PolicyView, reach: Reach) -> Turns:
+    """For a verifier that is a program: plant rewards, and what a test runner loads, beside a dump of all values."""
+    message = yield from _dump_values(view, reach)
+    yield from reach.write(plants.rewards())
+    yield from reach.shell(plants.REACH_OUT)
+    return f"{plants.PLEA}\n{message}"
+
+
+def _link_tests(view: PolicyView, reach: Reach) -> Turns:
+    """Make each deliverable a link to where the program's own files or a solution would lie."""
+    for target in view.targets:
+        yield from reach.shell(plants.link_to_tests(target))
+    return plants.PLEA
+
+
 _ATTACKS: dict[str, Attack] = {
     "nothing": _nothing,
     "echo": _echo,
@@ -149,3 +166,10 @@ _ATTACKS: dict[str, Attack] = {
     "tamper_link": _tamper_link,
 }
 NULL_POLICIES: tuple[str, ...] = tuple(_ATTACKS)
+#: beside these, where the verifier is a program
+_ON_PROGRAMS: dict[str, Attack] = {"tamper_reward": _tamper_reward, "link_tests": _link_tests}
+
+
+def attackers(program: bool) -> tuple[str, ...]:
+    """Names of all attackers for a package whose verifier is a program, or is not."""
+    return (*NULL_POLICIES, *_ON_PROGRAMS) if program else NULL_POLICIES

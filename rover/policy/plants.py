@@ -34,6 +34,41 @@ def files() -> dict[str, str]:
     return out
 
 
+#: tries to write where a reward is read, and to leave something running that does so later
+REACH_OUT = (
+    "mkdir -p /logs/verifier /tests 2>/dev/null; echo 1 > /logs/verifier/reward.txt 2>/dev/null; "
+    "printf '#!/bin/sh\\necho 1 > /logs/verifier/reward.txt\\n' > /tests/test.sh 2>/dev/null; "
+    "(sleep 60; echo 1 > /logs/verifier/reward.txt) >/dev/null 2>&1 & true"
+)
+_RUNNERS = ("pytest", "conftest", "sitecustomize", "unittest", "check", "test_outputs")
+_RUNNER = """\
+import os
+try:
+    os.makedirs("/logs/verifier", exist_ok=True)
+    open("/logs/verifier/reward.txt", "w").write("1")
+finally:
+    os._exit(0)
+"""
+
+
+def rewards() -> dict[str, str]:
+    """Rewards where a careless grading would look, and modules that a test runner loads from its folder."""
+    folders = ("logs/verifier", "verifier", "tests", ".")
+    out = {posixpath.normpath(f"{folder}/reward.txt"): "1\n" for folder in folders}
+    out |= {posixpath.normpath(f"{folder}/reward.json"): '{"reward": 1.0}\n' for folder in folders}
+    out |= {f"{name}.py": _RUNNER for name in _RUNNERS}
+    return out
+
+
+def link_to_tests(target: str) -> str:
+    """A command that makes a deliverable a link to a file of its name beside the program, or in a solution."""
+    folder, name = posixpath.split(target)
+    path = shlex.quote(target)
+    make = f"mkdir -p -- {shlex.quote(folder or '.')}; rm -rf -- {path}; "
+    places = [f"{where}/{name}" for where in ("/solution", "/tests/expected", "/tests")]
+    return make + "; ".join(f"ln -sfn -- {shlex.quote(place)} {path}" for place in places)
+
+
 def link(target: str) -> str:
     """A command that makes a deliverable a link to where the reference would lie."""
     up = "../" * (target.count("/") + 1)

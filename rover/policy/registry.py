@@ -1,4 +1,4 @@
-"""Policies by name: solver, scripted:FILE, null:NAME, replay:ROLLOUT, openai:MODEL, and installed ones.
+"""Policies by name: solver, scripted:FILE, null:NAME, solution, replay:ROLLOUT, openai:MODEL, and installed ones.
 
 What a name needs from higher layers (a package's family, a recorded rollout) is handed in as a function, so that
 nothing here knows of families or stores. Only the named policy is loaded.
@@ -16,10 +16,11 @@ from rover_store.errors import UsageError
 
 if TYPE_CHECKING:
     from rover.policy.slip import Slip
+    from rover.sandbox.protocol import Files
     from rover_store.records import Trajectory
 
 GROUP = "rover.policies"
-KINDS = ("solver", "scripted", "null", "replay", "openai")
+KINDS = ("solver", "scripted", "null", "solution", "replay", "openai")
 
 
 class Solvers(Protocol):
@@ -38,6 +39,7 @@ def get_policy(
     *,
     family: Solvers | None = None,
     recorded: Callable[[str], Trajectory] | None = None,
+    solution: Callable[[], Files] | None = None,
     server: str = "",
     key: str = "",
     **options: Any,
@@ -47,6 +49,7 @@ def get_policy(
         solver[:demonstrator|:alternative|:hasty][+SLIP]   needs `family`
         scripted:FILE[+SLIP]
         null:NAME, null:tamper:NAME
+        solution                                    needs `solution`: the package's own, as one shell turn
         replay:ROLLOUT                              needs `recorded`
         openai:MODEL                                takes `server`, `key` and options of OpenAIPolicy
     """
@@ -63,6 +66,12 @@ def get_policy(
 
         name, _, beside = _named(spec, rest, "NAME").partition(":")
         return NullPolicy(name, beside)
+    if kind == "solution":
+        from rover.policy.solution import SolutionPolicy
+
+        if solution is None:
+            raise UsageError(f"{spec}: a solution belongs to a package, and there is none here")
+        return SolutionPolicy(solution())
     if kind == "replay":
         from rover.policy.replay import ReplayPolicy
 

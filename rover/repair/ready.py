@@ -47,10 +47,10 @@ def ready(engine: Engine, built: Built, parent: Parent, case: str) -> tuple[Buil
 
 def attacked(engine: Engine, env: Env, case: str) -> str:
     """Which null attacker passes; empty where none does. Each is run, and its end state graded, once more."""
-    from rover.policy.null import NULL_POLICIES
+    from rover.policy.null import attackers
     from rover.policy.registry import get_policy
 
-    policies = [get_policy(f"null:{name}") for name in NULL_POLICIES]
+    policies = [get_policy(f"null:{name}") for name in attackers(env.verifier.program is not None)]
     requests = [RolloutRequest(env, p, seed_for(f"{case} promote", p.id, 0), None, "replay") for p in policies]
     for policy, result in zip(policies, engine.rollouts(requests), strict=True):
         if result.trajectory.end == "infra_error":

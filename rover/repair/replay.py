@@ -90,7 +90,7 @@ def actors(
 ) -> tuple[Actor, ...]:
     """The replay policies of a candidate. Recorded ones only where nothing they rest on changed."""
     from rover.construct.families.registry import installed
-    from rover.policy.null import NULL_POLICIES
+    from rover.policy.null import attackers
     from rover.policy.registry import get_policy
     from rover.policy.replay import ReplayPolicy
 
@@ -101,7 +101,7 @@ def actors(
     elif (env.task_id, env.harness_id) == (parent.task_id, parent.harness_id):
         found += [Actor(ReplayPolicy(t), "recorded") for t in recorded]
     found += [Actor(model, "model") for model in models]
-    found += [Actor(get_policy(f"null:{name}"), "attacker") for name in NULL_POLICIES]
+    found += [Actor(get_policy(f"null:{name}"), "attacker") for name in attackers(env.verifier.program is not None)]
     return tuple(found)
 
 

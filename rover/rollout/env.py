@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from rover.rollout.named import named_paths
 from rover.sandbox.protocol import Files
 from rover_store.errors import NotFound, PackageError
 from rover_store.ids import COMPONENTS, ComponentName, blob_id
@@ -72,8 +73,23 @@ class Env:
         return dict(zip(COMPONENTS, ids, strict=True))[name]
 
     def targets(self) -> tuple[str, ...]:
-        """Paths of the deliverables, in the contract's order."""
+        """Paths of the deliverables, in the contract's order.
+
+        A contract that leaves everything to a program has none: then they are the files that the request names and
+        that are not there yet.
+        """
+        if self.verifier.program is not None and not self.contract.deliverables:
+            return tuple(path for path in named_paths(self.instruction, self.workdir) if self._is_new(path))
         return tuple(dict.fromkeys(d.path for d in self.contract.deliverables))
+
+    @property
+    def workdir(self) -> str:
+        """The absolute folder at which the workspace also stands; empty where there is none."""
+        return self.context.environment.workdir if self.context.environment is not None else ""
+
+    def _is_new(self, path: str) -> bool:
+        inside = f"{path}/"
+        return path not in self.start and not any(other.startswith(inside) for other in self.start)
 
 
 def load_env(store: Store, package_tree: str) -> Env:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from rover.sandbox.protocol import Completed, Files, Place, Sandbox
 from rover.verify.links import inside
 from rover.verify.plan import Graded, regular
-from rover.verify.reward import NoReward, rewards_of
+from rover.verify.reward import BARE, NoReward, rewards_of
 from rover.verify.shown import Memo
 from rover_store.errors import SandboxError
 from rover_store.ids import digest
@@ -193,7 +193,8 @@ def _run(
         rewards = rewards_of(snapshot, OUT)
     except NoReward as error:
         return Said({}, "", f"the program gave no reward that can be believed: {error}; it {_ended(done)}")
-    return Said(rewards, f"the program {_ended(done)}{failures(done.stdout)}")
+    gave = ", ".join(f"{value:g}" if key == BARE else f"{key} {value:g}" for key, value in sorted(rewards.items()))
+    return Said(rewards, f"the program gives {gave[:200]}; it {_ended(done)}{failures(done)}")
 
 
 _TEMPLATE = re.compile(r"\$\{([^}:]+)(?::-(.*))?\}")
@@ -214,15 +215,18 @@ def environment(program: Program) -> tuple[dict[str, str], str]:
 
 
 #: lines of its output in which a test runner says what failed, and what differs there from run to run
-_FAILED = re.compile(r"^(?:FAILED|ERROR|FAIL:|E  +|AssertionError|not ok\b).*$", re.MULTILINE)
+_FAILED = re.compile(
+    r"^(?:FAILED |ERROR |FAIL: |E  +|not ok\b|[\w.]*(?:Error|Exception)\b|.*: No such file or directory).*$",
+    re.MULTILINE,
+)
 _FICKLE = re.compile(r"0x[0-9a-fA-F]{4,}|\b\d+\.\d+ ?s\b|/tmp/\S+")
 MOST_LINES, LINE_CHARS = 3, 160
 
 
-def failures(output: bytes) -> str:
+def failures(done: Completed) -> str:
     """What a test runner said of failures, without times and addresses: a verdict is the same in every run."""
-    lines = _FAILED.findall(output.decode("utf-8", "replace"))[:MOST_LINES]
-    said = [" ".join(_FICKLE.sub("...", line).split())[:LINE_CHARS] for line in lines]
+    lines = [line for out in (done.stdout, done.stderr) for line in _FAILED.findall(out.decode("utf-8", "replace"))]
+    said = dict.fromkeys(" ".join(_FICKLE.sub("...", line).split())[:LINE_CHARS] for line in lines[:MOST_LINES])
     return "".join(f"; {line}" for line in said)
 
 
