@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from store_samples import package_files
 
-from rover.ops.demonstrations import FOLDER, PILOT, path_of
+from rover.rollout.demonstrations import FOLDER, PILOT, path_of
 from rover_store.graph import DEFAULT
 from rover_store.ids import COMPONENTS, digest
 from rover_store.layout import PackageEntry

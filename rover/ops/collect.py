@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rover.ops import demonstrations as folder
 from rover.ops.lockstep import Lockstep
 from rover.ops.run import Ran, RunRequest, run
+from rover.rollout import demonstrations as folder
 from rover_store.errors import UsageError
 from rover_store.records import Demonstration, Pilot, PilotCount
 

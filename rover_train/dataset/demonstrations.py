@@ -1,4 +1,4 @@
-"""Verified demonstrations of a pinned commit: kept, stale, unverified, each counted. See `rover.ops.demonstrations`.
+"""Verified demonstrations of a pinned commit: kept, stale, unverified, each counted (`rover.rollout.demonstrations`).
 
 A demonstration is stale where a component version that it names is not the package's present one: what it shows may
 be wrong now. Files are read in the order in which they lie on disk.
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from rover.ops import demonstrations as folder
+from rover.rollout import demonstrations as folder
 from rover_store.errors import UsageError
 from rover_store.ids import COMPONENTS
 from rover_store.records import Demonstration, Pilot, Trajectory, Verdict

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from rover.ops.demonstrations import content_id
+from rover.rollout.demonstrations import content_id
 from rover_store.ids import COMPONENTS
 from rover_train.dataset.demonstrations import Demo, Found, Rate
 

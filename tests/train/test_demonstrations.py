@@ -10,8 +10,8 @@ import pytest
 from learnable import Place, demonstration, tagged, with_demonstrations
 from store_samples import edit, new_store
 
-from rover.ops.demonstrations import counted, path_of
 from rover.policy.protocol import PolicyView
+from rover.rollout.demonstrations import counted, path_of
 from rover_store.errors import NotFound, PackageError, UsageError
 from rover_store.records import Pilot, PilotCount, Trajectory
 from rover_store.store import Store
