@@ -73,10 +73,8 @@ class LiveAgent:
         self._done: Completed | SandboxError | None = None
         self._thread = threading.Thread(target=self._run, name="agent", daemon=True)
         self._thread.start()
-        try:
+        with contextlib.suppress(Gone):  # how the command ended says why
             self._send(frames.pack({}, json.dumps({"modules": modules(), "config": config}).encode()))
-        except Gone:
-            pass  # how the command ended says why
 
     def hear(self, seconds: float) -> frames.Message | None:
         """The next message; None where none came in time. Gone where there will be no more."""

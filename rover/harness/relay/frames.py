@@ -45,7 +45,7 @@ class Incoming:
         while len(self._buffer) >= SIZES.size:
             head, body = SIZES.unpack_from(self._buffer)
             if head > MAX_HEAD or body > self._max_body:
-                raise Broken("a message of %d and %d bytes" % (head, body))
+                raise Broken(f"a message of {head} and {body} bytes")
             end = SIZES.size + head + body
             if len(self._buffer) < end:
                 break

@@ -35,7 +35,7 @@ def _op(code: int, k: int, yes: int = 0, no: int = 0) -> bytes:
 
 
 def build(protected: list[int], machine: str) -> bytes:
-    """The filter that protects these processes, as packed instructions; empty for a machine that it is not known for."""
+    """The filter that protects these processes, as packed instructions; empty for an unknown machine."""
     if machine not in _ARCH:
         return b""
     column = 0 if machine == "x86_64" else 1

@@ -101,7 +101,7 @@ class Parser:
                 raise Bad(400, "the size of a chunk is no number")
             size = int(size_text, 16)
             if len(self._chunks) + size > MAX_BODY:
-                raise Bad(413, "the body is longer than %d bytes" % MAX_BODY)
+                raise Bad(413, f"the body is longer than {MAX_BODY} bytes")
             if len(self._buffer) < end + 2 + size + 2:
                 return None
             if self._buffer[end + 2 + size : end + 4 + size] != b"\r\n":
@@ -147,16 +147,16 @@ class Parser:
         if not length.isdigit() or len(length) > 15:
             raise Bad(400, "the length is no number")
         if int(length) > MAX_BODY:
-            raise Bad(413, "the body is longer than %d bytes" % MAX_BODY)
+            raise Bad(413, f"the body is longer than {MAX_BODY} bytes")
         return int(length)
 
 
 def answer(status: int, kind: str, body: bytes, keep: bool, head_only: bool = False) -> bytes:
     """A whole answer as bytes."""
     lines = [
-        "HTTP/1.1 %d %s" % (status, _REASONS.get(status, "Answer")),
+        f"HTTP/1.1 {status} {_REASONS.get(status, 'Answer')}",
         "Content-Type: " + kind,
-        "Content-Length: %d" % len(body),
+        f"Content-Length: {len(body)}",
         "Cache-Control: no-store",
         "Connection: " + ("keep-alive" if keep else "close"),
     ]

@@ -11,6 +11,7 @@ To the host:    {"ready": port}, {"unready": reason}, {"id", "method", "path"} +
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -117,7 +118,7 @@ class Relay:
         for name, text in config["files"].items():
             with open(os.path.join(folder, name), "w", encoding="utf-8", errors="surrogateescape") as stream:
                 stream.write(text)
-        url = "http://%s:%d/v1" % (HOST, port)
+        url = f"http://{HOST}:{port}/v1"
         fill = {"{base_url}": url, "{scratch}": folder, **config["fill"]}
         argv = [_filled(word, fill) for word in config["argv"]]
         env = {k: v for k, v in os.environ.items() if k != "ROVER_CHANNEL"}
@@ -170,10 +171,8 @@ class Relay:
             return
         sock.setblocking(False)
         if len(self.links) >= MAX_LINKS:
-            try:
+            with contextlib.suppress(OSError):
                 sock.send(_refusal(503, "too many connections"))
-            except OSError:
-                pass
             sock.close()
             return
         self.links[sock.fileno()] = link = Link(sock)
@@ -243,10 +242,8 @@ class Relay:
 
     def _write(self, link: Link) -> None:
         if link.out:
-            try:
+            with contextlib.suppress(BlockingIOError):
                 link.out = link.out[link.sock.send(link.out) :]
-            except BlockingIOError:
-                pass
         if not link.out and not link.keep:
             self._close(link)
             return
@@ -261,10 +258,8 @@ class Relay:
         if fd < 0:
             return
         self.waiting.pop(link.waiting, None)
-        try:
+        with contextlib.suppress(KeyError):
             self.select.unregister(link.sock)
-        except KeyError:
-            pass
         self.links.pop(fd, None)
         link.sock.close()
 
@@ -309,10 +304,8 @@ class Relay:
 
     def _signal(self, number: int) -> None:
         for target in (-self.pid, self.pid):  # its group, and itself where it left that
-            try:
+            with contextlib.suppress(OSError):
                 os.kill(target, number)
-            except OSError:
-                pass
 
     def _tell(self, head: dict[str, Any], body: bytes = b"") -> None:
         self.out += frames.pack(head, body)
@@ -337,7 +330,7 @@ def _scratch(wanted: str) -> str:
     try:
         os.mkdir(folder, 0o700)
     except FileExistsError:
-        folder = "%s-%d" % (wanted, os.getpid())
+        folder = f"{wanted}-{os.getpid()}"
         os.mkdir(folder, 0o700)
     return folder
 
@@ -371,7 +364,7 @@ def _become(argv: list[str], env: dict[str, str], path: list[str], fds: tuple[in
         os.execvpe(program, argv, env)
     except BaseException as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        os.write(said, ("%s: %s" % (argv[0] if argv else "", reason)).encode("utf-8", "replace")[:4000])
+        os.write(said, f"{argv[0] if argv else ''}: {reason}".encode("utf-8", "replace")[:4000])
     finally:
         os._exit(127)
 
@@ -387,15 +380,13 @@ def main(channel: socket.socket, config: dict[str, Any]) -> None:
     try:
         end = relay.run()
     except OSError as error:
-        end = {"failed": "the relay: %s" % (error.strerror or error), "relay": True}
+        end = {"failed": f"the relay: {error.strerror or error}", "relay": True}
     for number, name in ((1, "stdout"), (2, "stderr")):
         rest = bytes(relay.tails[name])
         while rest:
             rest = rest[os.write(number, rest) :]
     channel.setblocking(True)
     channel.settimeout(10)
-    try:
+    with contextlib.suppress(OSError):
         channel.sendall(bytes(relay.out) + frames.pack({"exit": end}))
-    except OSError:
-        pass
     os._exit(0)
