@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rover.ops.evidence import Pulled
 
 app = typer.Typer(
-    help="Bring rollouts and verdicts of several machines together.\n\nExample: rover evidence pull shards/",
+    help="Bring rollouts and verdicts of several machines together.\n\nExample: rover evidence list",
     rich_markup_mode=None, add_completion=False,
 )  # fmt: skip
 
@@ -28,37 +28,8 @@ _NAMED = 20
 def group() -> None:
     """Bring rollouts and verdicts of several machines together.
 
-    Example: rover evidence pull shards/
+    Example: rover evidence list
     """
-
-
-@app.command("pull")
-def pull_evidence(
-    sources: list[str] = typer.Argument(..., metavar="FROM...", help="Files, stores, repositories, URLs, remotes."),
-    package: list[str] = _Globs,
-    as_json: bool = Json,
-) -> None:
-    """Take the evidence of other machines; what is here is never replaced.
-
-    FROM is a file that `rover evidence pack` wrote, a folder with such files (*.bundle), a project folder with a
-    store, a git repository, a URL, or the name of a remote. All of it is checked before any of it is taken: ids are
-    made again from the content, and a verdict must be what its scores make of it. Evidence that is damaged or forged
-    is refused by name (exit code 2), and nothing is changed. Where two machines hold different runs of one rollout,
-    the first stands and the other is named. An interrupted pull goes on where it stopped.
-
-    Example: rover evidence pull shards/*.bundle
-    """
-    from rover.ops.evidence import pull
-
-    with progress("rollouts") as bar:
-        done = pull(
-            open_store(), tuple(sources), globs=tuple(package),
-            told=lambda source, count, total: bar(count, total, source),
-        )  # fmt: skip
-    if as_json:
-        print_json(_plain(done))
-    else:
-        _report(done)
 
 
 @app.command("pack")
@@ -81,6 +52,35 @@ def pack_evidence(
         print_json(done._asdict())
         return
     say(f"{done.file}: {counted(done.rollouts, 'rollout')}, {counted(done.objects, 'object')}, {size(done.size)}")
+
+
+@app.command("pull")
+def pull_evidence(
+    sources: list[str] = typer.Argument(..., metavar="FROM...", help="Files, stores, repositories, URLs, remotes."),
+    package: list[str] = _Globs,
+    as_json: bool = Json,
+) -> None:
+    """Take the evidence of other machines; what is here is never replaced.
+
+    FROM is a file that `rover evidence pack` wrote, a folder with such files (*.bundle), a project folder with a
+    store, a git repository, a URL, or the name of a remote. All of it is checked before any of it is taken: ids are
+    made again from the content, and a verdict must be what its scores make of it. Evidence that is damaged or forged
+    is refused by name (exit code 2), and nothing is changed. Where two machines hold different runs of one rollout,
+    the first stands and the other is named. An interrupted pull goes on where it stopped.
+
+    Example: rover evidence pull shard-1.bundle
+    """
+    from rover.ops.evidence import pull
+
+    with progress("rollouts") as bar:
+        done = pull(
+            open_store(), tuple(sources), globs=tuple(package),
+            told=lambda source, count, total: bar(count, total, source),
+        )  # fmt: skip
+    if as_json:
+        print_json(_plain(done))
+    else:
+        _report(done)
 
 
 @app.command("list")

@@ -12,8 +12,8 @@ from rover.cli.output import Json, print_json, width
 from rover_store.errors import UsageError
 
 TOPICS = (
-    "package", "store", "revisions", "care", "diff", "merge", "sql", "fcr", "evolve", "suites", "natural", "policies",
-    "training", "data", "credit", "chores", "settings", "sandbox", "library", "releases", "glossary",
+    "package", "store", "revisions", "care", "diff", "merge", "sharding", "sql", "fcr", "evolve", "suites", "natural",
+    "policies", "training", "data", "credit", "chores", "settings", "sandbox", "library", "releases", "glossary",
 )  # fmt: skip
 
 

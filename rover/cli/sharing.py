@@ -25,6 +25,8 @@ def notes(done: Transferred) -> list[str]:
     out = [f"the tag {tag} differs on both sides; neither was touched" for tag in done.kept]
     if done.evidence:
         out.append(f"evidence: {counted(done.evidence, 'object')}")
+    if done.differ:
+        out.append(f"evidence: {counted(len(done.differ), 'rollout or verdict')} differ there; ours stand")
     if done.sealed:
         out.append(f"sealed audits: {done.sealed} new")
     return out

@@ -23,9 +23,9 @@ from rover_store.objects import Objects
 from rover_store.packs import BLOB, CHUNK, COMMIT, TREE, PackWriter, fsync_folder
 from rover_store.packs.indexing import index_pack
 from rover_store.refs import EVIDENCE
-from rover_store.scratch import scratch
 from rover_store.transfer.copying import LARGE
 from rover_store.transfer.evidence import package_of
+from rover_store.transfer.incoming import fresh
 from rover_store.trees import EMPTY_TREE, FOLDER, SUBMODULE, TreeItem, edit_tree, encode_tree, parse_tree
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def write_bundle(store: Store, file: Path, globs: tuple[str, ...] = ()) -> Packe
     """
     evidence = store.evidence
     head = evidence.refs.get(EVIDENCE)
-    made_in = scratch(store.folder, "packing-")
+    made_in = fresh(store)
     made_in.mkdir()
     try:
         writer = PackWriter(made_in)
@@ -80,7 +80,7 @@ def unpacked(store: Store, file: Path) -> Iterator[tuple[Path, str]]:
 
     PackageError where the file is damaged, or holds no evidence.
     """
-    git = scratch(store.folder, "incoming-")
+    git = fresh(store)
     try:
         bare(git)
         pack = git / "objects" / "pack" / "pack-incoming.pack"
@@ -157,8 +157,6 @@ def _join(file: Path, lines: bytes, pack: Path) -> int:
             size = target.tell()
         os.replace(made, file)
         fsync_folder(file.absolute().parent)
-    except OSError as error:
-        raise StoreError(f"cannot write {file}: {error.strerror}") from None
     finally:
         made.unlink(missing_ok=True)
     return size

@@ -31,16 +31,24 @@ if TYPE_CHECKING:
     from rover_store.store import Store
 
 
-def fetch_evidence(store: Store, where: Place, globs: tuple[str, ...] = ()) -> int:
+#: told the place, below the tree of the evidence, where ours stands and theirs differs
+Told = Callable[[str], None]
+
+
+def _unheard(path: str) -> None:
+    pass
+
+
+def fetch_evidence(store: Store, where: Place, globs: tuple[str, ...] = (), told: Told = _unheard) -> int:
     """Take the evidence of a place, or of the packages that match there. Returns how many objects came."""
     if where.kind == "rover":
         assert where.git is not None
-        return absorb(store, where.git.parent / "evidence.git", globs)
+        return absorb(store, where.git.parent / "evidence.git", globs, told)
     refs, _ = wire.heads(where)
     if EVIDENCE not in refs:
         return 0
     with incoming(store, where, [f"+{EVIDENCE}:{EVIDENCE}"], ("store.git", "evidence.git")) as git:
-        return absorb(store, git, globs)
+        return absorb(store, git, globs, told)
 
 
 def push_evidence(store: Store, where: Place) -> int:
@@ -60,7 +68,7 @@ def push_evidence(store: Store, where: Place) -> int:
     return sum(1 for flag, _, _ in rows if flag != "=")
 
 
-def absorb(store: Store, git: Path, globs: tuple[str, ...] = ()) -> int:
+def absorb(store: Store, git: Path, globs: tuple[str, ...] = (), told: Told = _unheard) -> int:
     """Add the evidence of a repository to that of the store; with globs, that of the packages that match.
 
     PackageError, and nothing is changed, where any of it is not what it says."""
@@ -71,10 +79,10 @@ def absorb(store: Store, git: Path, globs: tuple[str, ...] = ()) -> int:
     if theirs is None:
         return 0
     Inspector(store.evidence, Foreign("evidence", source, theirs), globs=globs, deep=False).offers()
-    return _absorb_part(store, source, theirs, globs) if globs else _absorb(store, source, theirs)
+    return _absorb_part(store, source, theirs, globs, told) if globs else _absorb(store, source, theirs, told)
 
 
-def _absorb(store: Store, source: Objects, theirs: str) -> int:
+def _absorb(store: Store, source: Objects, theirs: str, told: Told) -> int:
     evidence = store.evidence
     with RepositoryLock(evidence.git, evidence.refs) as lock:
         ours = evidence.refs.get(EVIDENCE)
@@ -90,7 +98,8 @@ def _absorb(store: Store, source: Objects, theirs: str) -> int:
             new = theirs
             if ours is not None and not _below(source, theirs, ours):
                 own, other = _tree(evidence.objects, ours), _tree(source, theirs)
-                tree = union(own, other, levels(writer, evidence.objects), writer.add, _reading(writer, evidence))
+                level, read = levels(writer, evidence.objects), _reading(writer, evidence)
+                tree = union(own, other, level, writer.add, read, told)
                 text = "Evidence of two stores"
                 new = writer.add(COMMIT, encode_commit(tree, [ours, theirs], text, AUTHOR, store.clock()))
             publish(lock, evidence.refs, writer, {EVIDENCE: (ours, new)},
@@ -101,7 +110,7 @@ def _absorb(store: Store, source: Objects, theirs: str) -> int:
     return count
 
 
-def _absorb_part(store: Store, source: Objects, theirs: str, globs: tuple[str, ...]) -> int:
+def _absorb_part(store: Store, source: Objects, theirs: str, globs: tuple[str, ...], told: Told) -> int:
     """The rollouts of some packages, as a commit of this store's own."""
     evidence = store.evidence
     wanted = {
@@ -122,7 +131,7 @@ def _absorb_part(store: Store, source: Objects, theirs: str, globs: tuple[str, .
             level = levels(writer, evidence.objects)
             tree = edit_tree(None, wanted, level, writer.add)
             old = _tree(evidence.objects, ours) if ours else None
-            tree = union(old, tree, level, writer.add, _reading(writer, evidence)) if old else tree
+            tree = union(old, tree, level, writer.add, _reading(writer, evidence), told) if old else tree
             if tree == old:
                 return 0
             text = "Evidence of another store"

@@ -10,6 +10,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,9 @@ from rover_store.transfer.remotes import Place
 if TYPE_CHECKING:
     from rover_store.store import Store
 
+#: several may wait in one process
+_numbers = count(1)
+
 
 @contextmanager
 def incoming(store: Store, where: Place, specs: list[str], borrow: tuple[str, ...]) -> Iterator[Path]:
@@ -31,7 +35,7 @@ def incoming(store: Store, where: Place, specs: list[str], borrow: tuple[str, ..
     `borrow` names the repositories whose objects need not travel. For packages that is store.git alone: what only the
     evidence holds, it does not see.
     """
-    git = scratch(store.folder, "incoming-")
+    git = fresh(store)
     try:
         bare(git)
         borrowed = "".join(f"{store.folder / name / 'objects'}\n" for name in borrow)
@@ -40,6 +44,12 @@ def incoming(store: Store, where: Place, specs: list[str], borrow: tuple[str, ..
         yield git
     finally:
         shutil.rmtree(git, ignore_errors=True)
+
+
+def fresh(store: Store) -> Path:
+    """A name in the store for a repository to come, another one at each call; nothing is there yet."""
+    made = scratch(store.folder, "incoming-")
+    return made.with_name(f"{made.name}-{next(_numbers)}")
 
 
 def adopt(git: Path, target: Path, lock: RepositoryLock) -> int:

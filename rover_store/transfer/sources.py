@@ -14,7 +14,6 @@ from rover_store.transfer import remotes, wire
 from rover_store.transfer.bundle import is_bundle, unpacked
 from rover_store.transfer.foreign import Foreign
 from rover_store.transfer.incoming import incoming
-from rover_store.transfer.remotes import Place
 
 if TYPE_CHECKING:
     from rover_store.store import Store
@@ -67,16 +66,16 @@ def _place(store: Store, text: str) -> Iterator[list[Foreign]]:
         git = where.git.parent / "evidence.git" if where.kind == "rover" else where.git
         if git.resolve() == store.evidence.git.resolve():
             raise UsageError("a store cannot be pulled from itself")
-        yield _of(git, where)
+        yield _of(git, text)
         return
     refs, _ = wire.heads(where)
     if EVIDENCE not in refs:
         yield []
         return
     with incoming(store, where, [f"+{EVIDENCE}:{EVIDENCE}"], ("store.git", "evidence.git")) as git:
-        yield _of(git, where)
+        yield _of(git, text)
 
 
-def _of(git: Path, where: Place) -> list[Foreign]:
+def _of(git: Path, text: str) -> list[Foreign]:
     commit = Refs(git).get(EVIDENCE)
-    return [Foreign(where.shown, Objects(git), commit)] if commit is not None else []
+    return [Foreign(remotes.without_secrets(text), Objects(git), commit)] if commit is not None else []

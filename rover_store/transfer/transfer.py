@@ -44,7 +44,8 @@ class Update(NamedTuple):
 
 
 class Transferred(NamedTuple):
-    """What a fetch or push did. `kept`: tags that both sides have, and that differ; neither was touched."""
+    """What a fetch or push did. `kept`: tags that both sides have, and that differ; neither was touched. `differ`:
+    places of evidence that both have, and that differ; ours stands."""
 
     remote: str
     url: str
@@ -53,6 +54,7 @@ class Transferred(NamedTuple):
     evidence: int = 0
     sealed: int = 0
     pushed: tuple[str, ...] = ()
+    differ: tuple[str, ...] = ()
 
 
 class Pulled(NamedTuple):
@@ -82,8 +84,7 @@ def fetch(
         done = fetch_part(store, remote, where, command=command or f"fetch {remote.name}")
     else:
         done = _fetch_all(store, remote, where, command or f"fetch {remote.name}")
-    took, audits = _extras(store, remote, where, evidence, sealed)
-    return done._replace(evidence=took, sealed=audits)
+    return _with_extras(done, store, remote, where, evidence, sealed)
 
 
 def pull(
@@ -194,20 +195,23 @@ def refs_of(where: Place) -> tuple[dict[str, str], str | None]:
 
 
 # --- within ----------------------------------------------------------------------------------------------
-def _extras(store: Store, remote: Remote, where: Place, evidence: bool, sealed: bool) -> tuple[int, int]:
-    """Evidence and audits, where they were asked for: how many of each came."""
-    took = audits = 0
+def _with_extras(
+    done: Transferred, store: Store, remote: Remote, where: Place, evidence: bool, sealed: bool
+) -> Transferred:
+    """Evidence and audits, where they were asked for."""
     if evidence:
         from rover_store.transfer.evidence import fetch_evidence
 
-        took = fetch_evidence(store, where, remote.packages)
+        differ: list[str] = []
+        took = fetch_evidence(store, where, remote.packages, differ.append)
+        done = done._replace(evidence=took, differ=tuple(differ))
     if sealed:
         from rover_store.transfer.evidence import copy_sealed
 
         if where.kind != "rover" or where.git is None:
             raise UsageError("sealed audits come only from a rover store on this machine")
-        audits = copy_sealed(where.git.parent, store)
-    return took, audits
+        done = done._replace(sealed=copy_sealed(where.git.parent, store))
+    return done
 
 
 def _fetch_all(store: Store, remote: Remote, where: Place, command: str) -> Transferred:

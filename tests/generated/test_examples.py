@@ -18,7 +18,7 @@ ORDER = (
     "init", "new", "commit", "checkout", "build", "list", "status", "log", "sql", "show", "diff", "run", "check",
     "collect", "dataset", "tag", "import", "export",
     "blame", "bisect",
-    "graph", "impact", "release", "branch", "merge", "clone", "remote", "push", "pull",
+    "graph", "impact", "release", "branch", "merge", "clone", "remote", "push", "pull", "evidence",
     "inject", "diagnose", "repair", "op", "undo", "reindex", "fsck", "gc", "prune", "stats", "du", "help",
     "doctor",
 )  # fmt: skip
