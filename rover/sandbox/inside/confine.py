@@ -59,7 +59,7 @@ def confine(powers: Powers, limits: dict[str, Any], hide: list[str]) -> None:
     for folder in hide:
         kernel.mount(PRIVATE, folder, flags=kernel.MS_BIND)
     os.chdir(WORK)
-    _limit(limits)
+    limit(limits)
     for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     kernel.drop_capabilities(powers.held)
@@ -67,7 +67,8 @@ def confine(powers: Powers, limits: dict[str, Any], hide: list[str]) -> None:
     kernel.install_filter(powers.filter)
 
 
-def _limit(limits: dict[str, Any]) -> None:
+def limit(limits: dict[str, Any]) -> None:
+    """Bound what this process and all it starts may use, as far as the kernel does."""
     cpu = max(1, int(limits["cpu_s"] + 0.999))
     memory = int(limits["memory_bytes"])
     wanted = {
