@@ -71,6 +71,7 @@ class LiveAgent:
         self._limits = limits
         self._ended = ended
         self._done: Completed | SandboxError | None = None
+        self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="agent", daemon=True)
         self._thread.start()
         with contextlib.suppress(Gone):  # how the command ended says why
@@ -100,7 +101,7 @@ class LiveAgent:
 
     def over(self) -> bool:
         """Whether the command has ended."""
-        return not self._thread.is_alive()
+        return self._over.is_set()
 
     def stop(self) -> None:
         """Ask the relay to end the agent."""
@@ -109,8 +110,7 @@ class LiveAgent:
 
     def wait(self, seconds: float) -> bool:
         """Whether the command ended within this time."""
-        self._thread.join(seconds)
-        return self.over()
+        return self._over.wait(seconds)
 
     def result(self) -> Completed:
         """How the command ended. SandboxError where the box failed."""
@@ -126,7 +126,7 @@ class LiveAgent:
         if not self.wait(ENDING_S):
             with contextlib.suppress(SandboxError):
                 self._box.reset()
-            self._thread.join()
+        self._thread.join()
 
     def _run(self) -> None:
         try:
@@ -138,6 +138,7 @@ class LiveAgent:
             self._done = SandboxError(f"{type(error).__name__}: {error}")
         finally:
             self._far.close()
+            self._over.set()
             self._ended()
 
     def _send(self, data: bytes) -> None:

@@ -16,6 +16,7 @@ MAX_DEPTH = 64
 MAX_MESSAGES = 10_000
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _PATHS = {"/chat/completions": "POST", "/models": "GET"}
+_OF_EVERY_CHUNK = ("id", "created", "model", "system_fingerprint")
 _JSON, _EVENTS = "application/json", "text/event-stream"
 
 
@@ -122,7 +123,7 @@ def text_of(content: Any) -> str:
 
 def _parts(value: dict[str, Any], usage: bool) -> list[dict[str, Any]]:
     """The completion as the chunks of a stream: one for the message, one for its end."""
-    kept: dict[str, Any] = {name: value[name] for name in ("id", "created", "model", "system_fingerprint") if name in value}
+    kept: dict[str, Any] = {name: value[name] for name in _OF_EVERY_CHUNK if name in value}
     head: dict[str, Any] = {"id": "chatcmpl", "created": 0, "model": "", **kept, "object": "chat.completion.chunk"}
     choice = value["choices"][0]
     delta = dict(choice["message"])

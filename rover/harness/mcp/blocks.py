@@ -47,7 +47,7 @@ def left_out(kind: str, name: Any, mime: Any, data: Any) -> str:
     about = [str(word)[:200] for word in (kind, name, mime) if word]
     if isinstance(data, str):
         with contextlib.suppress(ValueError):
-            about.append(f"{len(base64.b64decode(data))} bytes")
+            about.append(f"{len(base64.b64decode(data, validate=True))} bytes")
     return f"[left out: {', '.join(about)}]"
 
 

@@ -153,6 +153,7 @@ class Host:
         for server in self.servers.values():
             os.close(server.stdin)
             server.stdin = -1
+            server.queue.clear()
         for server in self.servers.values():
             while not server.gone() and time.monotonic() < until:
                 with contextlib.suppress(Ended, Late):

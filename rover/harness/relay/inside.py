@@ -11,6 +11,7 @@ To the host:    {"ready": port}, {"unready": reason}, {"id", "method", "path"} +
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import errno
 import json
@@ -114,17 +115,18 @@ class Relay:
     def _start(self, port: int) -> tuple[dict[str, int], dict[str, Any] | None]:
         """Start the agent: the read ends of its output, and the end of a run that could not even begin."""
         config = self.config
-        folder = _scratch(config["scratch"])
-        for name, text in config["files"].items():
-            with open(os.path.join(folder, name), "w", encoding="utf-8", errors="surrogateescape") as stream:
-                stream.write(text)
+        for path, (data, program) in config["files"].items():
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as stream:
+                stream.write(base64.b64decode(data))
+            os.chmod(path, 0o755 if program else 0o644)
         url = f"http://{HOST}:{port}/v1"
-        fill = {"{base_url}": url, "{scratch}": folder, **config["fill"]}
+        fill = {"{base_url}": url, **config["fill"]}
         argv = [_filled(word, fill) for word in config["argv"]]
         env = {k: v for k, v in os.environ.items() if k != "ROVER_CHANNEL"}
         env.update((name, _filled(value, fill)) for name, value in config["env"].items())
         env["PATH"] = ":".join([env.get("PATH", os.defpath), *config["path"]])
-        stdin = os.open(os.path.join(folder, config["stdin"]) if config["stdin"] else os.devnull, os.O_RDONLY)
+        stdin = os.open(config["stdin"] or os.devnull, os.O_RDONLY)
         (out, out_end), (err, err_end), (said, said_end) = os.pipe(), os.pipe(), os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
@@ -322,17 +324,6 @@ class Relay:
         if self.channel in self.select.get_map():
             wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.out else 0)
             self.select.modify(self.channel, wanted, self._channel)
-
-
-def _scratch(wanted: str) -> str:
-    """A folder outside the workspace that only this run has."""
-    folder = wanted
-    try:
-        os.mkdir(folder, 0o700)
-    except FileExistsError:
-        folder = f"{wanted}-{os.getpid()}"
-        os.mkdir(folder, 0o700)
-    return folder
 
 
 def _filled(word: str, fill: dict[str, str]) -> str:
