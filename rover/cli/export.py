@@ -23,6 +23,7 @@ def command(
     rev: str = Rev,
     limit: int = Packages,
     sets: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="An option of the format; repeatable."),
+    with_verifiers: bool = typer.Option(False, "--with-verifiers", help="With hf: verifiers too, so the answers."),
     as_json: bool = Json,
 ) -> int:
     """Export packages of a revision in another format, as a folder that appears whole or not at all.
@@ -35,7 +36,8 @@ def command(
     from rover.ops.export import ExportRequest, export
 
     store = open_store()
-    request = ExportRequest(kind, out, pattern, rev, limit, options_of(sets))
+    options = options_of(sets) | ({"verifiers": "yes"} if with_verifiers else {})
+    request = ExportRequest(kind, out, pattern, rev, limit, options)
     with progress("package") as bar:
         report = export(store, request, told=lambda name, done, total: bar(done, total, name))
     _print(report, as_json)

@@ -16,6 +16,7 @@ IMPORTERS: dict[str, str] = {
 EXPORTERS: dict[str, str] = {
     "harbor": "rover.port.harbor.exporter:HarborExporter",
     "atif": "rover.port.atif.exporter:AtifExporter",
+    "hf": "rover.port.hf.exporter:HfExporter",
 }
 IN, OUT = "rover.importers", "rover.exporters"
 

@@ -1,0 +1,1 @@
+"""Packages, demonstrations and verdicts as a folder that Hugging Face's `datasets` loads without rover."""
