@@ -13,7 +13,8 @@ from rover_store.errors import UsageError
 
 TOPICS = (
     "package", "store", "revisions", "care", "diff", "merge", "sharding", "sql", "fcr", "evolve", "suites", "natural",
-    "policies", "training", "data", "credit", "chores", "settings", "sandbox", "library", "releases", "glossary",
+    "policies", "training", "data", "credit", "chores", "settings", "sandbox", "mcp", "library",
+    "releases", "glossary",
 )  # fmt: skip
 
 
