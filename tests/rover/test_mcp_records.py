@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from mcp.client.stdio import StdioServerParameters
 from tool_servers import files, hand, package
 
 from rover.construct.references import problems
@@ -110,7 +111,8 @@ def test_the_configuration_for_agents() -> None:
             McpServer(name="far", url="https://example.org/mcp"),
         ),
     )
-    entry = {"command": "python3", "args": ["/tmp/mcp/notes.py", "-v"], "env": {"DB": "/tmp/mcp/n.db"}}
+    entry: Any = {"command": "python3", "args": ["/tmp/mcp/notes.py", "-v"], "env": {"DB": "/tmp/mcp/n.db"}}
+    assert StdioServerParameters(**entry).args == entry["args"]  # as the library's own client takes it
     assert json.loads(mcp.config(mcp.started(harness))) == {"mcpServers": {"notes": entry}}
     assert json.loads(mcp.config(harness.mcp_servers or (), "/x"))["mcpServers"]["notes"]["args"][0] == "/x/notes.py"
     assert records.waiting(harness) == (
