@@ -29,7 +29,7 @@ Part = typer.Option("", "--shard", metavar="I/N", help="Only part I of N: see `r
 Tags = typer.Option([], "--tag", metavar="TAG", help="Only with this tag, as family:edit; repeatable.")
 #: of policies that are models
 Server = typer.Option("", "--server", metavar="URL", help="Model server; else OPENAI_BASE_URL.")
-Served = typer.Option("", "--model", metavar="NAME", help="Model of an openai policy.")
+Served = typer.Option("", "--model", metavar="NAME", help="Model of an openai or command policy.")
 Temperature = typer.Option(
     -1.0, "--temperature", metavar="T", show_default=False, help="Of a model; else the server's own, of hf 1."
 )

@@ -29,6 +29,7 @@ from rover.cli.output import (
     table,
 )
 from rover.cli.stores import open_store
+from rover_store.errors import UsageError
 
 if TYPE_CHECKING:
     from rover.ops.run import Ran
@@ -45,6 +46,7 @@ def command(
     shard: str = Part,
     server: str = Server,
     model: str = Served,
+    agent: Path = typer.Option(None, "--agent", metavar="DIR", help="Where a command policy's program is installed."),
     temperature: float = Temperature,
     record: Path = typer.Option(None, "--record", metavar="FILE", help="Add every request to a model to this file."),
     tokens: bool = typer.Option(False, "--tokens", help="Record token ids and log-probabilities of hf and openai."),
@@ -62,7 +64,7 @@ def command(
     from rover.ops.shard import Shard
     from rover.sandbox.registry import open_runtime
 
-    spec, options = policy_options(policy, server, model, temperature, record, tokens)
+    spec, options = policy_options(policy, server, model, temperature, record, tokens, agent)
     part = Shard.parse(shard) if shard else None
     request = RunRequest(pattern, spec, attempts, seed, rev, limit or None, options, shard=part)
     store = open_store()
@@ -87,18 +89,25 @@ def command(
 
 
 def policy_options(
-    policy: str, server: str, model: str, temperature: float, record: Path | None, tokens: bool = False
+    policy: str,
+    server: str,
+    model: str,
+    temperature: float,
+    record: Path | None,
+    tokens: bool = False,
+    agent: Path | None = None,
 ) -> tuple[str, dict[str, Any]]:
     """The spec, and the options that only a model policy takes."""
     kind, _, name = policy.partition(":")
     if kind == "hf":
         chosen: dict[str, Any] = {"temperature": temperature} if temperature >= 0 else {}
         return policy, chosen | ({"tokens": True} if tokens else {})
-    if tokens and kind != "openai":
-        from rover_store.errors import UsageError
-
-        raise UsageError(f"--tokens: {kind} is no model whose tokens could be recorded", hint="policies hf and openai")
-    if kind != "openai":
+    if agent is not None and kind != "command":
+        raise UsageError(f"--agent: {kind} is no program that is installed somewhere", hint="policy command:ARGV")
+    if tokens and kind not in ("openai", "command"):
+        hint = "policies hf, openai, command"
+        raise UsageError(f"--tokens: {kind} is no model whose tokens could be recorded", hint=hint)
+    if kind not in ("openai", "command"):
         return policy, {}
     from rover.policy.openai import Settings
 
@@ -109,6 +118,8 @@ def policy_options(
         "record": record,
         "tokens": tokens,
     }
+    if kind == "command":
+        return policy, {**options, "model": model, "agent": agent}
     return f"openai:{name or model}", options
 
 

@@ -29,7 +29,7 @@ from typing import Any
 
 from rover.policy.gateway import Gateway
 from rover.policy.installation import Installation, installation
-from rover.policy.openai import Settings, server_address
+from rover.policy.openai import DEFAULT_SERVER, Settings, server_address
 from rover.policy.protocol import PolicyView, Session
 from rover.sandbox.protocol import Place
 from rover_store.errors import HarnessError, UsageError
@@ -107,6 +107,7 @@ class ProgramPolicy:
     """A program as a policy. It is not asked turn by turn: rover.harness.program plays it."""
 
     attacker = False
+    program = True
 
     def __init__(
         self,
@@ -124,7 +125,7 @@ class ProgramPolicy:
         self.agent: Installation | None = installation(folder) if folder else None
         self.spec = self._apart_from_here(spec)
         self.model = model
-        self.server = server_address(server) if server else ""
+        self.server = server_address(server or DEFAULT_SERVER) if server or key else ""
         self.settings = settings or Settings()
         self._key, self._record, self._tokens = key, record, tokens
         shows = self.agent.shows if self.agent else ()

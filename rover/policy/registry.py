@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rover_store.records import Trajectory
 
 GROUP = "rover.policies"
-KINDS = ("solver", "scripted", "null", "solution", "replay", "openai")
+KINDS = ("solver", "scripted", "null", "solution", "replay", "openai", "command")
 
 
 class Solvers(Protocol):
@@ -52,6 +52,7 @@ def get_policy(
         solution                                    needs `solution`: the package's own, as one shell turn
         replay:ROLLOUT                              needs `recorded`
         openai:MODEL                                takes `server`, `key` and options of OpenAIPolicy
+        command:ARGV, command:FILE.toml             the same, `model` and `agent`; see rover.policy.program
     """
     kind, _, rest = spec.partition(":")
     if kind.partition("+")[0] == "solver":
@@ -86,6 +87,10 @@ def get_policy(
             hint = "name one: --server URL, or OPENAI_BASE_URL"
             raise UsageError(f"{spec}: neither a server nor a key is given", hint=hint)
         return OpenAIPolicy(model, server=server, key=key, **options)
+    if kind == "command":
+        from rover.policy.program import ProgramPolicy, Spec
+
+        return ProgramPolicy(Spec.parse(rest), server=server, key=key, **options)
     for point in entry_points(group=GROUP, name=kind):
         return cast(Policy, point.load()(rest, **options))
     raise UsageError(f"no policy is called {kind!r}", hint=f"known: {', '.join(KINDS)}; see `rover help policies`")

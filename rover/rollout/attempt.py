@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from rover.harness.loop import Job, Played, Stopped, play
+from rover.harness.loop import Job, Played, Stopped
+from rover.harness.players import player_of
 from rover.policy.protocol import Session
 from rover.rollout.job import unplayed
 from rover.rollout.place import place_of, refusal
@@ -40,17 +41,19 @@ class Attempts:
         if refused:
             return unplayed(job, SandboxError(refused))
         played: Played | None = None
+        lost: str | None = None  # why the try before was given up
         for _ in range(TRIES):
             try:
-                return self._once(boxes, request, job, told)
+                return _tried_again(self._once(boxes, request, job, told), lost)
             except _Spoilt as error:
                 played = error.played
             except SandboxError as error:
                 played = played or unplayed(job, error)
             if self.stopping.is_set():
                 raise Stopped
+            lost = played.trajectory.error
         assert played is not None
-        return played
+        return _tried_again(played, lost)
 
     def _once(self, boxes: Pool, request: RolloutRequest, job: Job, told: Callable[[Session], None]) -> Played:
         env, policy = request.env, request.policy
@@ -61,22 +64,24 @@ class Attempts:
             self.sessions.add(session)
             told(session)
 
-        # a policy that is a program of its own plays by itself
-        by_itself = getattr(policy, "play", None)
         place = place_of(env, self.runtime, getattr(policy, "place", None))
         try:
             with boxes.box(env.start, env.harness.limits, place) as box:
                 # one that brings files of its own shows them to its commands
                 box = getattr(policy, "around", lambda inner: inner)(box)
-                if by_itself is not None:
-                    played: Played = by_itself(box, job, clock=self.clock, stop=self.stopping.is_set, opened=opened)
-                else:
-                    played = play(box, policy, job, clock=self.clock, stop=self.stopping.is_set, opened=opened)
+                play = player_of(policy)
+                played = play(box, job, clock=self.clock, stop=self.stopping.is_set, opened=opened)
                 if played.trajectory.end == "infra_error":
                     raise _Spoilt(played)  # so that the box is not used again
             return played
         finally:
             self.sessions.difference_update(mine)
+
+
+def _tried_again(played: Played, lost: str | None) -> Played:
+    if lost is None:
+        return played
+    return replace(played, trajectory=played.trajectory.model_copy(update={"retried": lost}))
 
 
 class _Spoilt(SandboxError):

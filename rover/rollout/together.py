@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from rover.harness.loop import Job, Played, Stopped, play
+from rover.harness.players import turn_by_turn
 from rover.harness.tools.specs import WRITERS
 from rover.policy.protocol import Session
 from rover.rollout.attempt import Attempts
@@ -180,7 +181,7 @@ class Together:
 def shares_a_box(request: RolloutRequest) -> bool:
     """Whether a rollout can be a lane beside others."""
     policy = request.policy
-    return is_plain(request.env) and not hasattr(policy, "play") and getattr(policy, "place", None) is None
+    return is_plain(request.env) and turn_by_turn(policy) and getattr(policy, "place", None) is None
 
 
 def in_time(
