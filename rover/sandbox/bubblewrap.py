@@ -10,8 +10,6 @@ import contextlib
 import json
 import os
 import socket
-import subprocess
-import sys
 import threading
 import weakref
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import Any
 
 from rover.sandbox import layout as layouts
 from rover.sandbox.box import BubblewrapSandbox, last_words
+from rover.sandbox.companion import START_S, Companion
 from rover.sandbox.inside import frames
 from rover.sandbox.places import links_of, shows_of
 from rover.sandbox.protocol import Files, Place, Probe
@@ -29,7 +28,6 @@ from rover_store.records import Limits
 
 #: Without cgroups memory is polled, and nothing shares out the processor.
 UNMET = ("hard memory ceiling", "processor share")
-START_S = 30.0
 #: Places of a box that are taken: nothing of a package or an agent can stand there.
 RESERVED = (
     "/w", "/v", "/r", "/.rover", "/tmp", "/dev", "/proc", "/sys", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc",
@@ -112,7 +110,7 @@ class BubblewrapRuntime:
             return launcher
 
 
-class _Launcher:
+class _Launcher(Companion):
     """The launcher process, see rover.sandbox.launcher."""
 
     def __init__(self, workspace: str, bwrap: str, shows: tuple[tuple[str, str], ...] = ()) -> None:
@@ -120,45 +118,10 @@ class _Launcher:
         layout = layouts.layout(bwrap, shows)
         self.config: dict[str, Any] = {**layout.config, "workspace": workspace}
         self._argv = [*layout.arguments, *layouts.supervisor_command(self.config["python"])]
-        self._owner = os.getpid()
-        near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        script = str(Path(__file__).with_name("launcher.py"))
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", script, str(far.fileno()), str(os.getpid()), json.dumps(layout.sources)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            pass_fds=[far.fileno()],
-            start_new_session=True,
-            cwd="/",
-        )
-        far.close()
-        near.settimeout(START_S)
-        self._sock = near
-        self._end = weakref.finalize(self, _stop, near, self._process, self._owner)
-        self._receive()
-
-    def usable(self) -> bool:
-        """False in a forked copy of the process that started it, and where it has died."""
-        return self._owner == os.getpid() and self._process.poll() is None
+        super().__init__(Path(__file__).with_name("launcher.py"), json.dumps(layout.sources))
 
     def start(self, channel: int, errors: int) -> None:
-        try:
-            socket.send_fds(self._sock, [json.dumps({"argv": self._argv}).encode()], [channel, errors])
-        except OSError as error:
-            raise SandboxError(f"the launcher is gone: {error.strerror}") from None
-        self._receive()
-
-    def close(self) -> None:
-        self._end()
-
-    def _receive(self) -> None:
-        try:
-            answer = json.loads(self._sock.recv(1 << 16) or b'{"error": "the launcher ended"}')
-        except (TimeoutError, ConnectionError):
-            answer = {"error": "the launcher does not answer"}
-        if "error" in answer:
-            self._end()
-            raise SandboxError(explain(answer["error"]))
+        self.ask({"argv": self._argv}, [channel, errors])
 
 
 def find_bwrap() -> str:
@@ -182,10 +145,3 @@ def _discard(near: socket.socket, far: socket.socket, errors: int) -> None:
     near.close()
     far.close()
     os.close(errors)
-
-
-def _stop(sock: socket.socket, process: subprocess.Popen[bytes], owner: int) -> None:
-    sock.close()
-    if owner == os.getpid():
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(5)

@@ -26,10 +26,15 @@ INSIDE = (
 )
 
 
-def runtime_id(kind: str, tier: int, unmet: tuple[str, ...]) -> str:
-    """Hash of sandbox kind, tier, unmet guarantees, interpreter, libraries and rover's own inside code."""
+def runtime_id(kind: str, tier: int, unmet: tuple[str, ...], beside: tuple[str, ...] = ()) -> str:
+    """Hash of sandbox kind, tier, unmet guarantees, interpreter, libraries and rover's own inside code.
+
+    `beside` names code of this kind alone, as in INSIDE.
+    """
+    own = {"beside": code_digest(beside)} if beside else {}
     return digest(
         {
+            **own,
             "kind": kind,
             "tier": tier,
             "unmet": sorted(unmet),
@@ -52,12 +57,17 @@ def library_versions() -> dict[str, str]:
     return found
 
 
-@lru_cache(maxsize=1)
 def inside_digest() -> str:
     """Digest of the sources that run inside. Read once a process."""
+    return code_digest(INSIDE)
+
+
+@lru_cache(maxsize=8)
+def code_digest(names: tuple[str, ...]) -> str:
+    """Digest of these files and folders below rover/. Read once a process."""
     root = Path(__file__).resolve().parent.parent
     h = hashlib.sha256()
-    for name in INSIDE:
+    for name in names:
         path = root / name
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             data = file.read_bytes()

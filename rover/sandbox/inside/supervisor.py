@@ -34,15 +34,15 @@ class Supervisor:
         self._live: Live | None = None
         self._held: set[int] = set()  # processes that stand still while a request is served
         self._null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-        _raise_file_limit()
+        raise_file_limit()
         os.chdir("/")
         kernel.mount("tmpfs", PRIVATE, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "mode=700,nr_inodes=0")
         _finish_root(config)
         self._work = Workspace(config["workspace"])
 
     def serve(self) -> None:
-        """Greet the host with a handle on this box, then answer requests for ever."""
-        frames.send(self._sock, {"workspace": self._work.mode}, fds=[os.pidfd_open(os.getpid())])
+        """Greet the host, then answer requests for ever."""
+        self.greet()
         while True:
             self._wait()
             request = frames.receive(self._sock)
@@ -55,6 +55,10 @@ class Supervisor:
                 for fd in request.fds:
                     os.close(fd)
             frames.send(self._sock, head, body)
+
+    def greet(self) -> None:
+        """Send the host a handle on this box."""
+        frames.send(self._sock, {"workspace": self._work.mode}, fds=[os.pidfd_open(os.getpid())])
 
     def _wait(self) -> None:
         """Where a command lives, watch it until a request comes."""
@@ -103,7 +107,7 @@ class Supervisor:
         """Run a command; the only descriptor is its stdin. A live one has two more: its channel, and a socket for
         the answer, which comes there when it has ended."""
         limits = self._limits(request.head["limits"])
-        with _Pipes(3) as pipes:
+        with Pipes(3) as pipes:
             channel = request.fds[-2:-1] if request.head.get("live") else []
             stdin = request.fds[0] if len(request.fds) % 2 else self._null
             pid, pidfd = fork_in_pid_namespace()
@@ -132,7 +136,7 @@ class Supervisor:
         """Fork a call from a warm process. Descriptors: the job, the result."""
         kind = str(request.head["kind"])
         limits = self._limits(request.head["limits"])
-        with _Pipes(2) as pipes:
+        with Pipes(2) as pipes:
             try:
                 zygote = self._zygote(kind)
                 job = {"limits": limits, "warm": request.head["warm"]}
@@ -191,7 +195,7 @@ class Supervisor:
         return self._zygotes[kind][0]
 
 
-class _Pipes:
+class Pipes:
     """Some pipes: `own` are the ends to read, `ends` go to a child. All that is open is closed in the end."""
 
     def __init__(self, count: int) -> None:
@@ -208,7 +212,7 @@ class _Pipes:
         kept, self.own = self.own, []
         return kept
 
-    def __enter__(self) -> _Pipes:
+    def __enter__(self) -> Pipes:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -231,7 +235,7 @@ def _finish_root(config: dict[str, Any]) -> None:
         kernel.mount("none", folder, flags=flags)
 
 
-def _raise_file_limit() -> None:
+def raise_file_limit() -> None:
     """A snapshot of a deep workspace holds one descriptor a level."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096) if hard > 0 else 4096, hard))

@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import time
+from collections.abc import Callable
 from typing import Any
 
 TICK = 0.02
@@ -33,6 +34,7 @@ class Watch:
         self._wake = select.POLLIN if wake else 0
         self._started = self._end = self._tick = 0.0
         self.asked = False
+        self.also: dict[int, Callable[[], bool]] = {}  # descriptor -> what to do with it; False: it is done with
         self._pidfd = pidfd
         self._pipes = pipes
         self._limits = limits
@@ -55,6 +57,7 @@ class Watch:
         self._poll.register(self._hangup, self._wake)
         for fd in self._pipes:
             os.set_blocking(fd, False)
+        for fd in (*self._pipes, *self.also):
             self._poll.register(fd, select.POLLIN)
         self._started = time.monotonic()
         self._end, self._tick = self._started + float(self._limits["wall_s"]), self._started + TICK
@@ -67,13 +70,17 @@ class Watch:
         if now >= self._end:
             self.kill("wall")
         elif now >= self._tick:
-            self._measure()
+            self.measure()
             self._tick = now + TICK
         pause = TICK if self.breach else max(0.0, min(self._end, self._tick) - now)
         events = dict(self._poll.poll(pause * 1000 + 0.5))
         self.asked = self._hangup in events
         if events.get(self._hangup, 0) & ~select.POLLIN:
-            os._exit(0)
+            self.hung_up()
+        for fd in events.keys() & self.also.keys():
+            if not self.also[fd]():
+                self._poll.unregister(fd)
+                del self.also[fd]
         for fd in self._pipes:
             if fd in events and self._drain(fd) == 0:
                 self._poll.unregister(fd)
@@ -103,28 +110,35 @@ class Watch:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
-    def _measure(self) -> None:
+    def hung_up(self) -> None:
+        """The host is gone: the box ends, and with its first process all others."""
+        os._exit(0)
+
+    def members(self) -> list[int]:
+        """The job's processes."""
+        return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) not in self._ours]
+
+    def measure(self) -> None:
         """Sum memory and CPU over the job's processes and kill it where it is over."""
         resident, ticks, members = 0, 0, []
-        for name in os.listdir("/proc"):
-            if name.isdigit() and int(name) not in self._ours:
-                with contextlib.suppress(OSError, ValueError, IndexError):
-                    fields = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()
-                    resident += int(fields[21]) * _PAGE
-                    ticks += sum(map(int, fields[11:15]))
-                    members.append(name)
+        for pid in self.members():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+                resident += int(fields[21]) * _PAGE
+                ticks += sum(map(int, fields[11:15]))
+                members.append(pid)
         self.cpu_s = max(self.cpu_s, ticks / _CLOCK)
         if self.cpu_s > float(self._limits["cpu_s"]):
             self.kill("cpu")
         if resident > int(self._limits["memory_bytes"]) and self._own(members) > int(self._limits["memory_bytes"]):
             self.kill("memory")
 
-    def _own(self, members: list[str]) -> int:
+    def _own(self, members: list[int]) -> int:
         """Memory of the job with shared pages counted once: resident sums count a forked page many times."""
         total = 0
-        for name in members:
+        for pid in members:
             try:
-                rollup = _read(f"/proc/{name}/smaps_rollup")
+                rollup = _read(f"/proc/{pid}/smaps_rollup")
             except OSError:
                 rollup = b""
             rows = (row.split() for row in rollup.splitlines()[1:])
@@ -132,7 +146,7 @@ class Watch:
                 total += (sizes.get(b"Pss_Anon:", 0) + sizes.get(b"Pss_Shmem:", 0)) * 1024
                 continue
             with contextlib.suppress(OSError, ValueError, IndexError):
-                total += int(_read(f"/proc/{name}/statm").split()[1]) * _PAGE
+                total += int(_read(f"/proc/{pid}/statm").split()[1]) * _PAGE
         return total
 
 

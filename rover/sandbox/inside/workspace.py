@@ -147,7 +147,7 @@ class Workspace:
         changes = Changes({}, set(self._base) if self.mode == "copy" else set(), {}, {})
         fd = os.open(WORK if self.mode == "copy" else f"{LAYER}/up", os.O_RDONLY | os.O_DIRECTORY)
         try:
-            _Walk(self, changes).folder(fd, "")
+            Walk(self, changes).folder(fd, "")
         finally:
             os.close(fd)
         self.known |= set(changes.new)
@@ -179,13 +179,17 @@ class Changes(NamedTuple):
     refused: dict[str, str]
 
 
-class _Walk:
+class Walk:
     """One pass over the changed layer, by descriptor: paths may be hostile, and links are never followed."""
 
     def __init__(self, workspace: Workspace, changes: Changes) -> None:
         self._workspace = workspace
         self._changes = changes
         self._read = 0
+
+    def open(self, name: bytes, flags: int, at: int) -> int:
+        """Open a file or folder for reading, whatever its mode: here the supervisor may."""
+        return os.open(name, flags, dir_fd=at)
 
     def folder(self, fd: int, prefix: str) -> None:
         if prefix and self._workspace.mode != "copy" and _opaque(fd):
@@ -206,7 +210,7 @@ class _Walk:
         if stat.S_ISDIR(info.st_mode):
             if path in self._workspace.start:
                 self._changes.removed.add(path)
-            inner = os.open(raw, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
+            inner = self.open(raw, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, fd)
             try:
                 self.folder(inner, f"{path}/")
             finally:
@@ -223,7 +227,7 @@ class _Walk:
             self._refuse(path, "over the limit on the size of the workspace")
         else:
             self._read += info.st_size
-            inner = os.open(raw, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=fd)
+            inner = self.open(raw, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, fd)
             with os.fdopen(inner, "rb", buffering=0) as stream:
                 data = stream.read()
             self._keep(path, data, "executable" if info.st_mode & 0o100 else "file")

@@ -13,7 +13,7 @@ import os
 import random
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rover.sandbox.inside import frames
@@ -21,8 +21,9 @@ from rover.sandbox.inside.confine import Powers, confine, fork_in_pid_namespace
 from rover.sandbox.inside.entry import one_line, perform
 
 
-def serve(sock: socket.socket, powers: Powers) -> None:
-    """Answer fork and reap requests until the supervisor hangs up."""
+def serve(sock: socket.socket, fork: Callable[[], tuple[int, int]], confine: Callable[[dict[str, Any]], None]) -> None:
+    """Answer fork and reap requests until the supervisor hangs up. `fork` gives (pid, pidfd), (0, -1) in the child;
+    `confine` confines a child for a request, before it reads its job."""
     # pandas takes pyarrow in where it is installed: that starts threads, and would make results depend on it
     sys.modules["pyarrow"] = None  # type: ignore[assignment]
     while True:
@@ -36,13 +37,13 @@ def serve(sock: socket.socket, powers: Powers) -> None:
             continue
         try:
             _warm(request.head["warm"])
-            pid, pidfd = fork_in_pid_namespace()
+            pid, pidfd = fork()
         except BaseException as error:
             frames.send(sock, {"error": one_line(error)})
             _close(request.fds)
             continue
         if pid == 0:
-            _become_call(powers, request.head, request.fds)
+            _become_call(confine, request.head, request.fds)
         frames.send(sock, {"pid": pid}, fds=[pidfd])
         _close([*request.fds, pidfd])
 
@@ -74,15 +75,16 @@ def _without_numpy(name: str) -> Iterator[None]:
             del sys.modules["numpy"]
 
 
-def _become_call(powers: Powers, head: dict[str, Any], fds: list[int]) -> None:
+def _become_call(confine: Callable[[dict[str, Any]], None], head: dict[str, Any], fds: list[int]) -> None:
     """In the child: confine, read the job, run it, write the result, end."""
     try:
         null = os.open("/dev/null", os.O_RDONLY)
         high = [os.dup2(fd, 100 + i, inheritable=False) for i, fd in enumerate([null, *fds])]
-        for i, fd in enumerate([high[0], high[3], high[4], high[1], high[2]]):
+        order = [high[0], high[3], high[4], high[1], high[2], *high[5:]]  # what is more is for `confine`
+        for i, fd in enumerate(order):
             os.dup2(fd, i, inheritable=i < 3)
-        os.closerange(5, 4096)
-        confine(powers, head["limits"], hide=[])
+        os.closerange(len(order), 4096)
+        confine(head)
         _seed()
         job = bytearray()
         while data := os.read(3, 1 << 20):
@@ -111,4 +113,6 @@ def _close(fds: list[int]) -> None:
 
 
 def main() -> None:
-    serve(socket.socket(fileno=int(sys.argv[1])), Powers())
+    powers = Powers()
+    sock = socket.socket(fileno=int(sys.argv[1]))
+    serve(sock, fork_in_pid_namespace, lambda head: confine(powers, head["limits"], hide=[]))

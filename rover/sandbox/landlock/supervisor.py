@@ -1,0 +1,269 @@
+"""The supervisor of one box without namespaces: it forks commands, answers the questions of their filters, watches
+them, and ends every process that they leave.
+
+It answers the same requests as the one inside bubblewrap, whose class it extends, but it is not confined itself: it
+is a process of the caller's own user, out of reach of what it starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+from rover.sandbox.inside import frames
+from rover.sandbox.inside.command import REPORT
+from rover.sandbox.inside.confine import find_program
+from rover.sandbox.inside.entry import one_line
+from rover.sandbox.inside.live import ANSWER_S, ended, with_streams
+from rover.sandbox.inside.supervisor import Pipes, Supervisor
+from rover.sandbox.landlock import filter as filters
+from rover.sandbox.landlock import folders, view
+from rover.sandbox.landlock.confine import confine, hand_over
+from rover.sandbox.landlock.job import Job, Served
+from rover.sandbox.landlock.notices import Listener
+from rover.sandbox.landlock.processes import hold, release, sweep
+from rover.sandbox.landlock.room import Room
+from rover.sandbox.landlock.workspace import Folder
+
+
+class LandlockSupervisor(Supervisor):
+    """The state of one box."""
+
+    def __init__(self, sock: socket.socket, folder: str, sources: view.Sources, config: dict[str, Any]) -> None:
+        self._sock = sock
+        self._folder = folder
+        self._level = int(config["level"])
+        self._zygotes = {}
+        self._ours = {os.getpid()}
+        self._live = None
+        self._held = set()
+        self._null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+        self._sites = view.make(folder, sources)
+        self._python = sources.python
+        self._grants = view.grants(folder, sources, tuple(config["shows"]))
+        self._program = filters.build(self._level)
+        self._names = filters.asked(filters.column(), self._level)
+        self._room = Room()
+        self._work = Folder(f"{folder}/w")
+        self._env = {**config["env"], **view.environment(folder, self._sites)}
+
+    def greet(self) -> None:
+        frames.send(self._sock, {"env": self._env}, fds=[os.pidfd_open(os.getpid())])
+
+    def end(self) -> None:
+        """End every process of the box, and remove its folder."""
+        for sock, pid in self._zygotes.values():
+            sock.close()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        sweep({os.getpid()})
+        folders.remove(self._folder)
+
+    @contextlib.contextmanager
+    def _still(self) -> Iterator[None]:
+        if self._live is not None:
+            self._held = hold(self._ours, self.warm())
+        try:
+            yield
+        finally:
+            held, self._held = self._held, set()
+            release(held)
+
+    def do_run(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
+        limits = self._limits(request.head["limits"])
+        with Pipes(2) as pipes, self._temporary() as tmp:
+            channel = request.fds[-2:-1] if request.head.get("live") else []
+            stdin = request.fds[0] if len(request.fds) % 2 else self._null
+            near, far = socket.socketpair()
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            pid = os.fork()
+            if pid == 0:
+                self._become(request.head, limits, tmp, (stdin, *pipes.ends, *channel, far.fileno()))
+            far.close()
+            pipes.close_ends()
+            with near:
+                said, served = self._listen(near, tmp)
+            job = Job(pid, os.pidfd_open(pid), before, served, said, tmp)
+            if channel:
+                watch = Served(job, pipes.own, limits, self, wake=True)
+                watch.begin()
+                self._live = _Live(self, job, watch, pipes.keep(), os.dup(request.fds[-1]))
+                return {}, []
+            watch = Served(job, pipes.own, limits, self, wake=False)
+            watch.wait()
+            return self.finish(job, watch)
+
+    def finish(self, job: Job, watch: Served) -> tuple[dict[str, Any], list[bytes]]:
+        """The answer for a command whose first process has ended; what it left is ended too."""
+        _, status, _ = os.wait4(job.pid, 0)
+        sweep(self.ours(), self.warm())
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        job.close()
+        if job.said != b"ok":
+            return ended(job.said, watch)
+        user, system = used.ru_utime - job.before.ru_utime, used.ru_stime - job.before.ru_stime
+        return ended(REPORT.pack(status, user, system), watch)
+
+    def do_call(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
+        kind = str(request.head["kind"])
+        limits = self._limits(request.head["limits"])
+        with Pipes(2) as pipes, self._temporary() as tmp:
+            near, far = socket.socketpair()
+            try:
+                zygote = self._zygote(kind)
+                head = {"limits": limits, "warm": request.head["warm"], "tmp": tmp}
+                with far:
+                    frames.send(zygote, head, fds=[*request.fds, *pipes.ends, far.fileno()])
+                answer = frames.receive(zygote)
+                if "error" in answer.head:
+                    return answer.head, []
+                pipes.close_ends()
+                said, served = self._listen(near, tmp)
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                job = Job(int(answer.head["pid"]), answer.fds[0], before, served, said, tmp)
+                watch = Served(job, pipes.own, limits, self, wake=False)
+                watch.wait()
+                frames.send(zygote, {"reap": job.pid})
+                status = frames.receive(zygote).head["status"]
+                sweep(self.ours(), self.warm())
+                job.close()
+            except frames.Closed:
+                sock, pid = self._zygotes.pop(kind)
+                sock.close()
+                self._ours.discard(pid)
+                sweep(self.ours(), self.warm())
+                return {"error": "the warm process died"}, []
+            finally:
+                near.close()
+        return with_streams({"status": status, "breach": watch.breach}, watch)
+
+    def _become(self, head: dict[str, Any], limits: dict[str, Any], tmp: str, fds: tuple[int, ...]) -> None:
+        """In the forked child: take the descriptors from 0 on, confine, and run the command. The last is for the
+        report: the listener, or why there is none."""
+        report = len(fds) - 1
+        try:
+            high = [os.dup2(fd, 100 + i, inheritable=False) for i, fd in enumerate(fds)]
+            for i, fd in enumerate(high):
+                os.dup2(fd, i, inheritable=i < report)
+            os.closerange(len(fds), 4096)
+            write = (*self._grants.write, tmp)
+            listener = confine(limits, self._grants.read, write, self._work.root, self._program, self._level)
+            hand_over(report, listener)
+            _execute(head["argv"], {**head["env"], "HOME": tmp, "TMPDIR": tmp})
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                os.write(report, one_line(error).encode())
+        finally:
+            os._exit(99)
+
+    def _listen(self, near: socket.socket, tmp: str) -> tuple[bytes, Listener | None]:
+        """Wait until the child is confined: `ok` and the listener of its filter, or what went wrong."""
+        said, fds, _, _ = socket.recv_fds(near, 4096, 1)
+        if said != b"ok" or not fds:
+            return said or b"it ended before it was confined", None
+        return said, Listener(fds[0], self._names, self._services(tmp))
+
+    def _services(self, tmp: str) -> dict[str, Any]:
+        from rover.sandbox.landlock import metadata, signals
+
+        own = (self._work.root, tmp)
+
+        def inside(path: str) -> bool:
+            return path in own or path.startswith(tuple(f"{folder}/" for folder in own))
+
+        return {**metadata.services(inside), **signals.services(self.ours, self.warm)}
+
+    def ours(self) -> set[int]:
+        """Processes that belong to no job that runs now."""
+        return self._ours | self._held
+
+    def warm(self) -> list[int]:
+        return [pid for _, pid in self._zygotes.values()]
+
+    def hangup(self) -> int:
+        return self._sock.fileno()
+
+    def fits(self, beside: int) -> bool:
+        """Whether the workspace, and these bytes beside it, are within the bounds."""
+        return self._work.fits(beside)
+
+    @contextlib.contextmanager
+    def _temporary(self) -> Iterator[str]:
+        """A folder for this job alone; a job beside a living command has another one than that."""
+        tmp = f"{self._folder}/tmp" if self._live is None else f"{self._folder}/tmp-beside"
+        folders.remove(tmp)
+        os.mkdir(tmp, 0o700)
+        try:
+            yield tmp
+        finally:
+            if self._live is None or tmp.endswith("beside"):
+                folders.remove(tmp)
+
+    def _limits(self, limits: dict[str, Any]) -> dict[str, Any]:
+        """The kernel counts all processes of the user."""
+        return {**limits, "processes": self._room.of_user() + int(limits["processes"])}
+
+    def _zygote(self, kind: str) -> socket.socket:
+        if kind not in self._zygotes:
+            near, far = socket.socketpair()
+            code = f"import sys; sys.path[:0] = [{self._folder + '/r'!r}]; sys.path += {self._sites!r}; "
+            code += "from rover.sandbox.landlock.warm import main; main()"
+            config = {
+                "level": self._level,
+                "work": self._work.root,
+                "read": (*self._grants.read, *self._grants.code),
+                "write": self._grants.write,
+            }
+            argv = [self._python, "-s", "-S", "-P", "-c", code, str(far.fileno()), json.dumps(config)]
+            far.set_inheritable(True)
+            with far:
+                pid = os.posix_spawn(argv[0], argv, self._env)
+            self._zygotes[kind] = (near, pid)
+            self._ours.add(pid)
+        return self._zygotes[kind][0]
+
+
+class _Live:
+    """A command that lives beside other requests; see rover.sandbox.inside.live."""
+
+    def __init__(self, box: LandlockSupervisor, job: Job, watch: Served, pipes: list[int], answer: int) -> None:
+        self.watch = watch
+        self._box = box
+        self._job = job
+        self._pipes = pipes
+        self._answer = socket.socket(fileno=answer)
+
+    def finish(self) -> None:
+        head, body = self._box.finish(self._job, self.watch)
+        with contextlib.suppress(frames.Closed, OSError), self._answer:
+            self._answer.settimeout(ANSWER_S)
+            frames.send(self._answer, head, body)
+        for fd in self._pipes:
+            os.close(fd)
+
+    def cancel(self) -> None:
+        self.watch.kill("cancelled")
+        self.watch.wait()
+        self.finish()
+
+
+def _execute(argv: list[str], env: dict[str, str]) -> None:
+    """Become the command; where there is none, say so and end with a shell's exit code."""
+    name = argv[0] if argv else ""
+    try:
+        program = find_program(name, env.get("PATH", ""))
+        if program is None:
+            raise FileNotFoundError(2, "not found")
+        os.execve(program, argv, env)
+    except (OSError, ValueError) as error:  # ValueError: a null byte, text that no file system can hold
+        said = error.strerror if isinstance(error, OSError) else str(error)
+        os.write(2, f"{name}: {said}\n".encode("utf-8", "backslashreplace"))
+        os._exit(127 if isinstance(error, FileNotFoundError) else 126)
+
+
