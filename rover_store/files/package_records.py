@@ -38,6 +38,7 @@ OPTIONAL: dict[str, type[Record] | None] = {
     # of a package that comes from Harbor: what no record has a field for
     "context/harbor.json": None,
     "task/harbor.json": None,
+    "task/trajectory.json": None,
     "harness/harbor.json": None,
     "verifier/harbor.json": None,
 }

@@ -1,17 +1,52 @@
-"""`rover import harbor`."""
+"""`rover import harbor`: task folders, folders of them, datasets, multi-step tasks, and archives of all these."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from rover.port.protocol import Found, Wanted
+from rover.port.harbor.find import Place, check_digest, find
+from rover.port.harbor.package import Made, Origin, make
+from rover.port.protocol import Found, Imported, Refused, Wanted
+from rover_store.errors import PackageError
+
+#: bytes of all packages of one import: they are held until the commit
+MOST_BYTES = 4 << 30
 
 
 class HarborImporter:
-    """Reads task folders, folders of them, datasets and archives."""
+    """Takes every task as it is: what cannot run here comes in with the reason, and nothing of it is run."""
 
     kind = "harbor"
 
     def read(self, path: Path, wanted: Wanted) -> Iterable[Found]:
-        raise NotImplementedError
+        taken = 0
+        for place in _wanted(path, wanted):
+            source = place.path or place.folder
+            try:
+                tree = place.read()
+                note = check_digest(place, tree)
+                made = make(tree, Origin(place.folder, place.dataset))
+            except PackageError as error:
+                yield Refused(source, error.file, error.field, error.reason)
+                continue
+            taken += sum(map(len, made.files.values()))
+            if taken > MOST_BYTES:
+                raise PackageError(source, "", f"all together hold more than {MOST_BYTES >> 30} GB; use --only")
+            yield _found(made, source, note)
+
+
+def _wanted(path: Path, wanted: Wanted) -> Iterator[Place]:
+    number = 0
+    for place in find(path):
+        if any(fnmatchcase(name, wanted.pattern) for name in (place.folder, place.path, place.name) if name):
+            yield place
+            number += 1
+        if number == wanted.limit > 0:
+            return
+
+
+def _found(made: Made, source: str, note: str) -> Imported:
+    notes = (*made.notes, note) if note else made.notes
+    return Imported(made.name, made.files, source, {}, made.unknown, made.needs, notes)

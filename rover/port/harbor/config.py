@@ -1,0 +1,166 @@
+"""task.toml: parsed, checked against the schema that Harbor prints for version 1.4, and its unknown keys named."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+import unicodedata
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from rover_store.errors import PackageError
+
+FILE = "task.toml"
+MOST_BYTES = 4 << 20
+#: deeper than any setting; a parser would recurse
+MOST_DEPTH = 40
+#: what older versions of the schema called things; Harbor still reads them
+_OLD = {"": {"version"}, "environment": {"memory", "storage"}, "verifier.environment": {"memory", "storage"}}
+
+_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]*/[a-zA-Z0-9][a-zA-Z0-9._-]*")
+_STEP = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f]')
+_DEVICE = re.compile(r"(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(?:COM|LPT)[1-9¹²³])", re.IGNORECASE)
+
+Config = dict[str, Any]
+
+
+def parse(data: bytes, file: str = FILE) -> Config:
+    """The document of a TOML file. PackageError for one that is none."""
+    if len(data) > MOST_BYTES:
+        raise PackageError(file, "", f"is larger than {MOST_BYTES >> 20} MB")
+    try:
+        return tomllib.loads(data.decode())
+    except UnicodeDecodeError as error:
+        raise PackageError(file, "", f"is not UTF-8 at byte {error.start}") from None
+    except (tomllib.TOMLDecodeError, ValueError) as error:
+        raise PackageError(file, "", f"is not valid TOML ({' '.join(str(error).split())[:120]})") from None
+    except RecursionError:
+        raise PackageError(file, "", "is nested too deeply") from None
+
+
+def check(config: Config) -> None:
+    """PackageError with the field for a configuration that Harbor does not load."""
+    if _depth(config) > MOST_DEPTH:
+        raise PackageError(FILE, "", "is nested too deeply")
+    from jsonschema import Draft202012Validator
+
+    errors = Draft202012Validator(schema()).iter_errors(_plain(config))
+    first = min(errors, key=lambda e: (list(map(str, e.absolute_path)), e.message), default=None)
+    if first is not None:
+        inner = min(first.context or [], key=lambda e: -len(list(e.path)), default=None)
+        path = [*first.absolute_path, *(inner.path if inner is not None else ())]
+        said = (inner if inner is not None and inner.path else first).message
+        raise PackageError(FILE, ".".join(map(str, path)), " ".join(said.split())[:160])
+    _check_names(config)
+    for where, environment in environments(config):
+        _check_servers(where, environment)
+        if (environment.get("network_mode") != "allowlist") and environment.get("allowed_hosts"):
+            raise PackageError(FILE, f"{where}.allowed_hosts", "is for network_mode = 'allowlist' alone")
+
+
+def _check_names(config: Config) -> None:
+    name = (config.get("task") or {}).get("name")
+    if name is not None and (not _NAME.fullmatch(name) or ".." in name):
+        raise PackageError(FILE, "task.name", f"{name!r} is not of the form org/name")
+    seen = set()
+    for number, step in enumerate(config.get("steps") or ()):
+        own = step["name"]
+        if not is_step(own):
+            raise PackageError(FILE, f"steps.{number}.name", f"{own!r} cannot be the name of a folder")
+        key = unicodedata.normalize("NFC", own).casefold()
+        if key in seen:
+            raise PackageError(FILE, f"steps.{number}.name", f"{own!r} is there twice")
+        seen.add(key)
+    for number, artifact in enumerate(config.get("artifacts") or ()):
+        source = artifact if isinstance(artifact, str) else artifact["source"]
+        if ".." in source.split("/"):
+            raise PackageError(FILE, f"artifacts.{number}.source", f"{source!r} holds `..`")
+
+
+def is_step(name: str) -> bool:
+    """Whether a step may be called so: one folder on any system."""
+    device = _DEVICE.fullmatch(name.partition(".")[0].rstrip(" "))
+    odd = not name.strip() or name in (".", "..") or name.endswith((".", " ")) or _STEP.search(name) or device
+    return not odd and len(name.encode()) <= 255
+
+
+def _check_servers(where: str, environment: Config) -> None:
+    for number, server in enumerate(environment.get("mcp_servers") or ()):
+        transport = server.get("transport", "sse")
+        wanted = "command" if transport == "stdio" else "url"
+        if not server.get(wanted):
+            reason = f"a server with transport {transport!r} needs a {wanted}"
+            raise PackageError(FILE, f"{where}.mcp_servers.{number}", reason)
+
+
+def environments(config: Config) -> Iterator[tuple[str, Config]]:
+    """Every environment of a task, with where it stands."""
+    yield "environment", config.get("environment") or {}
+    if isinstance(own := (config.get("verifier") or {}).get("environment"), dict):
+        yield "verifier.environment", own
+    for number, step in enumerate(config.get("steps") or ()):
+        if isinstance(own := (step.get("verifier") or {}).get("environment"), dict):
+            yield f"steps.{number}.verifier.environment", own
+
+
+def unknown(config: Config) -> tuple[str, ...]:
+    """Keys that the schema does not have, by their paths. Nothing below a free table is unknown."""
+    return tuple(_unknown(config, schema(), ""))
+
+
+def _unknown(value: Any, rule: Mapping[str, Any], where: str) -> Iterator[str]:
+    rule = _followed(rule)
+    if "anyOf" in rule:
+        options = [list(_unknown(value, option, where)) for option in rule["anyOf"] if _fits(value, option)]
+        yield from min(options, key=len, default=[])
+    elif isinstance(value, list) and "items" in rule:
+        for number, item in enumerate(value):
+            yield from _unknown(item, rule["items"], f"{where}.{number}")
+    elif isinstance(value, dict) and "properties" in rule:
+        for key, item in value.items():
+            path = f"{where}.{key}" if where else key
+            if key in rule["properties"]:
+                yield from _unknown(item, rule["properties"][key], path)
+            elif key not in _OLD.get(where, ()):
+                yield path
+
+
+def _fits(value: Any, option: Mapping[str, Any]) -> bool:
+    kind = _followed(option).get("type")
+    return (kind == "object") is isinstance(value, dict) and (kind == "array") is isinstance(value, list)
+
+
+def _followed(rule: Mapping[str, Any]) -> Mapping[str, Any]:
+    while "$ref" in rule:
+        rule = schema()["$defs"][rule["$ref"].rpartition("/")[2]]
+    return rule
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """The schema of task.toml, version 1.4, as Harbor prints it, without its texts."""
+    found = json.loads((files("rover.port.harbor") / "task-1.4.schema.json").read_bytes())
+    assert isinstance(found, dict)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """What the schema is about: Harbor takes `os` in any case, and `http` for a transport."""
+    if isinstance(value, dict):
+        out = {key: _plain(item) for key, item in value.items()}
+        if isinstance(out.get("os"), str):
+            out["os"] = out["os"].lower()
+        if out.get("transport") == "http":
+            out["transport"] = "streamable-http"
+        return out
+    return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+def _depth(value: Any, at: int = 0) -> int:
+    if at > MOST_DEPTH or not isinstance(value, dict | list):
+        return at
+    inner = value.values() if isinstance(value, dict) else value
+    return max((_depth(item, at + 1) for item in inner), default=at)

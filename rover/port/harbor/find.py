@@ -1,0 +1,161 @@
+"""Finds the tasks below a path: one task, a folder of them, a dataset, or an archive of any of these."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rover.port.harbor import config as configs
+from rover.port.harbor.archive import is_archive, read_archive
+from rover.port.harbor.digest import content_digest
+from rover.port.harbor.tree import Item, below, ignored, read_folder
+from rover_store.errors import PackageError
+from rover_store.files.safe_names import shown
+
+DATASET = "dataset.toml"
+#: how far below the path a task may lie, and how many entries are looked at
+MOST_DEPTH = 6
+MOST_ENTRIES = 200_000
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A task that was found: its path below the root, and how its files are read."""
+
+    path: str
+    folder: str
+    read: Callable[[], dict[str, Item]]
+    dataset: str = ""
+    #: what the dataset says of it
+    name: str = ""
+    digest: str = ""
+
+
+def find(path: Path) -> Iterator[Place]:
+    """The tasks in a fixed order. PackageError where there is none, or a dataset lists one that is not there."""
+    if path.is_dir():
+        found = list(_in_folder(path))
+        listed = path / DATASET
+        manifest = listed.read_bytes() if listed.is_file() and not listed.is_symlink() else None
+    elif is_archive(path):
+        files = read_archive(path)
+        found, manifest = _in_archive(files, path.name)
+    else:
+        raise PackageError(path.name, "", "is neither a folder nor a tar or zip archive")
+    if manifest is not None:
+        yield from _of_dataset(manifest, found)
+    elif not found:
+        raise PackageError(path.name or str(path), "", "holds no task.toml, and no dataset.toml that lists tasks")
+    else:
+        yield from found
+
+
+def _in_folder(root: Path) -> Iterator[Place]:
+    seen = 0
+    for folder, inner, names in os.walk(root):
+        here = Path(folder)
+        relative = here.relative_to(root).as_posix()
+        seen += len(inner) + len(names)
+        if seen > MOST_ENTRIES:
+            raise PackageError(root.name, "", f"holds more than {MOST_ENTRIES} files; name the folder of the tasks")
+        if configs.FILE in names:
+            inner[:] = []
+            name = here.resolve().name if relative == "." else here.name
+            yield Place("" if relative == "." else relative, name, lambda at=here: read_folder(at))  # type: ignore[misc]
+            continue
+        deep = relative != "." and relative.count("/") + 1 >= MOST_DEPTH
+        inner[:] = [] if deep else sorted(n for n in inner if not ignored(n) and not (here / n).is_symlink())
+
+
+def _in_archive(files: dict[str, Item], name: str) -> tuple[list[Place], bytes | None]:
+    tops = {path.partition("/")[0] for path in files}
+    if len(tops) == 1 and all("/" in path for path in files):  # one folder that holds all
+        only = next(iter(tops))
+        inner = below(files, f"{only}/")
+        if configs.FILE not in inner:
+            return _in_archive(inner, only)
+        return [Place("", only, lambda: _unlinked(inner))], None
+    roots = sorted(path[: -len(configs.FILE)] for path in files if path.rpartition("/")[2] == configs.FILE)
+    found: list[Place] = []
+    for root in roots:
+        if any(root.startswith(place.path + "/") or not place.path for place in found):
+            continue  # inside of another task
+        folder = root.strip("/").rpartition("/")[2] or name.partition(".")[0]
+        found.append(Place(root.strip("/"), folder, lambda at=root: _unlinked(below(files, at))))  # type: ignore[misc]
+    manifest = files.get(DATASET)
+    return found, manifest.data if manifest else None
+
+
+def _unlinked(files: dict[str, Item]) -> dict[str, Item]:
+    """A task of an archive. A link to a folder is named by where it lies in the task."""
+    out = {}
+    for path, item in files.items():
+        folder, mark, text = item.link.rpartition("\0")
+        if mark and not path.startswith(folder + "/"):
+            parts = path.split("/")
+            folder = next("/".join(parts[:n]) for n in range(len(parts), 0, -1) if folder.endswith("/".join(parts[:n])))
+            item = Item(item.data, item.executable, f"{folder}\0{text}")
+        out[path] = item
+    return out
+
+
+def _of_dataset(data: bytes, found: list[Place]) -> Iterator[Place]:
+    """The tasks that a dataset lists, each beside it and of the digest that it names."""
+    manifest = configs.parse(data, DATASET)
+    about = manifest.get("dataset")
+    name = about.get("name", "") if isinstance(about, dict) else ""
+    tasks = manifest.get("tasks", [])
+    if not isinstance(tasks, list) or not all(isinstance(t, dict) for t in tasks):
+        raise PackageError(DATASET, "tasks", "must be a list of tables")
+    if not tasks:
+        raise PackageError(DATASET, "tasks", "lists no task")
+    names = {_name_of(place): place for place in found}
+    folders = {place.folder: place for place in found}
+    seen = set()
+    for number, task in enumerate(tasks):
+        wanted = _text(task, "name", number)
+        digest = _text(task, "digest", number)
+        if wanted in seen:
+            raise PackageError(DATASET, f"tasks.{number}.name", f"{wanted!r} is there twice")
+        seen.add(wanted)
+        if not _DIGEST.fullmatch(digest):
+            raise PackageError(DATASET, f"tasks.{number}.digest", f"{shown(digest)!r} is not sha256: and 64 digits")
+        place = names.get(wanted) or folders.get(wanted.rpartition("/")[2])
+        if place is None:
+            reason = f"{wanted!r} does not lie beside it; `harbor download` fetches a dataset with its tasks"
+            raise PackageError(DATASET, f"tasks.{number}.name", reason)
+        yield Place(place.path, place.folder, place.read, name, wanted, digest)
+
+
+def _text(task: dict[str, Any], key: str, number: int) -> str:
+    value = task.get(key)
+    if not isinstance(value, str) or not value:
+        raise PackageError(DATASET, f"tasks.{number}.{key}", "is missing" if value is None else "is no text")
+    return value
+
+
+def _name_of(place: Place) -> str:
+    """The name that a task gives itself; empty where it has none, or cannot be read."""
+    try:
+        item = place.read().get(configs.FILE)
+        about = configs.parse(item.data).get("task") if item else None
+    except PackageError:
+        return ""
+    return str(about.get("name", "")) if isinstance(about, dict) else ""
+
+
+def check_digest(place: Place, tree: dict[str, Item]) -> str:
+    """PackageError where a task is not the one that its dataset names. What cannot be judged is said."""
+    if not place.digest:
+        return ""
+    found = content_digest(tree)
+    if not found:
+        return "its digest is not checked: it has ignore rules of its own"
+    if found != place.digest:
+        raise PackageError("", "digest", f"is {found[:19]}..., and the dataset names {place.digest[:19]}...")
+    return ""

@@ -1,0 +1,358 @@
+"""A package of one task: its files in place, the records that it gets, and what is kept beside them.
+
+What comes out again is compared with what went in, file by file and key by key: a task that would lose anything is
+refused, not taken in part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rover.port.harbor import config as configs
+from rover.port.harbor import image, needs, rewards, split
+from rover.port.harbor.config import Config
+from rover.port.harbor.digest import content_digest
+from rover.port.harbor.layout import BESIDE, CONFIG, TOP, placed
+from rover.port.harbor.restore import restore, unlike
+from rover.port.harbor.tree import Item, Tree, below, links_of
+from rover.port.harbor.values import to_json
+from rover.rollout.env import tree_of
+from rover_store.errors import PackageError
+from rover_store.ids import COMPONENTS
+from rover_store.names import check_name
+from rover_store.records import (
+    Anchors,
+    Cases,
+    Context,
+    ContextFile,
+    Contract,
+    Criterion,
+    Edge,
+    Package,
+    Provenance,
+    Requirement,
+    SourceFile,
+    Task,
+    Verifier,
+)
+from rover_store.records.base import to_json as dumped
+from rover_store.records.components import Environment
+from rover_store.records.contract import ProgramRule
+
+#: Harbor takes such lines off the head of a text before an agent sees it
+_CANARY = re.compile(r"(<!--.*canary.*-->|#.*canary.*)", re.IGNORECASE)
+MOST_SOURCES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A package of a task, with what a person should know of it."""
+
+    name: str
+    files: Mapping[str, bytes]
+    unknown: tuple[str, ...]
+    needs: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a task was found: its folder's name, and the dataset that lists it."""
+
+    folder: str
+    dataset: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A task as far as it was understood."""
+
+    tree: Tree
+    config: Config
+    stage: image.Stage
+    given: split.Given
+    records: split.Records
+    needs: needs.Needs
+    #: the workspace at its start
+    start: Mapping[str, Item]
+    keys: tuple[str, ...]
+    keys_from: str
+
+
+def make(tree: Tree, origin: Origin) -> Made:
+    """The package. PackageError names file, field and reason of a task that is none."""
+    task = read(tree)
+    name = name_of(task.config, origin)
+    files = _files(task, origin, name)
+    lost = unlike(tree, restore(files))
+    if lost:
+        raise PackageError(lost, "", "would not come out of a package as it went in; it is not taken")
+    return Made(name, files, configs.unknown(task.config), task.needs.said(), _notes(task))
+
+
+def read(tree: Tree) -> Read:
+    """A task, checked and understood. PackageError for one that Harbor itself would not load."""
+    if configs.FILE not in tree:
+        raise PackageError(configs.FILE, "", "missing")
+    config = configs.parse(tree[configs.FILE].data)
+    configs.check(config)
+    _check_layout(tree, config)
+    stage = stage_of(tree, config)
+    given = split.given_of(below(tree, "environment/"))
+    dockerfile = "environment/Dockerfile" if image.DOCKERFILE in tree else ""
+    records = split.records_of(config, given, argv=argv_of(tree), dockerfile=dockerfile)
+    workdir = records.environment.workdir
+    start = below(stage.files, f"{workdir}/") if workdir else {}
+    keys, source = rewards.keys_of(tree, config)
+    return Read(
+        tree, config, stage, given, records, needs.needs_of(config, tree, stage, workdir), start, keys, source
+    )
+
+
+def _check_layout(tree: Tree, config: Config) -> None:
+    environment = config.get("environment") or {}
+    if not environment.get("docker_image") and not any(p.startswith("environment/") for p in tree):
+        raise PackageError("environment/", "", "missing, and environment.docker_image names no image")
+    script = "test.bat" if str(environment.get("os", "")).lower() == "windows" else "test.sh"
+    bundled = needs.is_separate(config) and (
+        "tests/Dockerfile" in tree
+        or "tests/docker-compose.yaml" in tree
+        or bool(((config.get("verifier") or {}).get("environment") or {}).get("docker_image"))
+    )
+    for folder in [f"steps/{step['name']}/" for step in config.get("steps") or ()] or [""]:
+        if f"{folder}instruction.md" not in tree:
+            raise PackageError(f"{folder}instruction.md", "", "missing")
+        if not bundled and not {f"{folder}tests/{script}", f"tests/{script}"} & tree.keys():
+            raise PackageError(f"{folder}tests/{script}", "", "missing")
+
+
+def stage_of(tree: Tree, config: Config) -> image.Stage:
+    """What is known of the place where an agent works."""
+    environment = config.get("environment") or {}
+    own = below(tree, "environment/")
+    prebuilt = environment.get("docker_image") or ""
+    if "Dockerfile" in own:
+        return image.of_dockerfile(own)
+    workdir = environment.get("workdir") or ""
+    workdir = workdir.rstrip("/") if workdir.startswith("/") else ""
+    if "docker-compose.yaml" in own or not prebuilt:
+        return image.Stage(workdir=workdir).image("environment/ holds no Dockerfile")
+    return image.of_image(prebuilt, workdir, own)
+
+
+def argv_of(tree: Tree) -> tuple[str, ...]:
+    """How the tests are run: as their first line says, by bash where it says nothing else."""
+    item = tree.get("tests/test.sh")
+    first = item.data[:200].split(b"\n")[0].decode("utf-8", "replace").strip() if item else ""
+    words = first.removeprefix("#!").split() if first.startswith("#!") else []
+    if words[:1] in (["/usr/bin/env"], ["env"]):
+        words = [w for w in words[1:] if w != "-S"]
+    if not words or (len(words) == 1 and words[0].rpartition("/")[2] == "bash"):
+        words = ["bash"]
+    return (*words, "/tests/test.sh")
+
+
+# --- files -------------------------------------------------------------------------------------------------
+def _files(task: Read, origin: Origin, name: str) -> dict[str, bytes]:
+    moved = {placed(p): i for p, i in task.tree.items() if p not in (configs.FILE, "instruction.md")}
+    beside = _beside(task, moved)
+    head, text, made_up = instruction_of(task.tree, task.config)
+    if head:
+        beside["task"]["instruction_head"] = head
+    if made_up:
+        beside["task"]["instruction"] = "of the steps"
+    title = _title(task.config, origin)
+    place = task.records.environment if task.records.environment != Environment() else None
+    listed = tuple(ContextFile(path=p, access="editable", role="starter") for p in sorted(task.start))
+    out = {path: item.data for path, item in moved.items()}
+    out |= {f"context/files/{path}": item.data for path, item in task.start.items()}
+    out |= {BESIDE[name]: dumped(dict(sorted(value.items()))) for name, value in beside.items() if value}
+    out |= {
+        CONFIG: task.tree[configs.FILE].data,
+        "context/context.json": Context(files=listed, environment=place).dump(),
+        "task/task.json": Task(title=title).dump(),
+        "task/instruction.md": text.encode(),
+        "task/contract.json": _contract(task.keys).dump(),
+        "harness/harness.json": task.records.harness.model_copy(
+            update={"requires": task.needs.requires() or None}
+        ).dump(),
+        "verifier/verifier.json": _verifier(task).dump(),
+        "verifier/anchors.json": Anchors().dump(),
+        "verifier/cases/cases.json": Cases().dump(),
+    }
+    out["package.json"] = _package(name, title, task, origin, out).dump()
+    return dict(sorted(out.items()))
+
+
+def _beside(task: Read, moved: Mapping[str, Item]) -> dict[str, dict[str, Any]]:
+    """What no record has a field for: settings, modes, links, by component."""
+    parts = split.split(task.config, task.records, task.given)
+    found: dict[str, dict[str, Any]] = {}
+    for name in BESIDE:
+        own = below(moved, f"{name}/")
+        mine: dict[str, Any] = {}
+        if name in COMPONENTS and name in parts:
+            mine["config"] = to_json(parts[name])
+        if runs := sorted(path for path, item in own.items() if item.executable):
+            mine["executable"] = runs
+        if links := links_of(_within(own, name)):
+            mine["links"] = links
+        found[name] = mine
+    if top := sorted(path for path in TOP if path in moved and moved[path].executable):
+        found["demonstrations"]["top_executable"] = top
+    texts = sorted({"task.toml", "instruction.md"} & {p for p, i in task.tree.items() if i.executable})
+    if texts:
+        found["demonstrations"]["texts_executable"] = texts
+    return found
+
+
+def _within(own: Mapping[str, Item], component: str) -> dict[str, Item]:
+    """Files of a component whose links to folders name the folder as it lies there."""
+    out = {}
+    for path, item in own.items():
+        folder, mark, text = item.link.rpartition("\0")
+        out[path] = replace(item, link=f"{placed(f'{folder}/x')[len(component) + 1 : -2]}\0{text}") if mark else item
+    return out
+
+
+def instruction_of(tree: Tree, config: Config) -> tuple[str, str, bool]:
+    """The lines that no agent sees, the text that it does, and whether the text is made of those of the steps."""
+    item = tree.get("instruction.md")
+    if item is None:
+        texts = [(step["name"], tree[f"steps/{step['name']}/instruction.md"]) for step in config["steps"]]
+        whole = [f"# {name}\n\n{_text(one, f'steps/{name}/instruction.md')[1].strip()}\n" for name, one in texts]
+        return "", "\n".join(whole), True
+    return (*_text(item, "instruction.md"), False)
+
+
+def _text(item: Item, path: str) -> tuple[str, str]:
+    try:
+        text = item.data.decode()
+    except UnicodeDecodeError as error:
+        raise PackageError(path, "", f"is not UTF-8 at byte {error.start}") from None
+    lines = text.split("\n")
+    at = 0
+    while at < len(lines) and _CANARY.fullmatch(lines[at].strip()):
+        at += 1
+    while at and at < len(lines) and not lines[at].strip():
+        at += 1
+    head, rest = "".join(line + "\n" for line in lines[:at]), "\n".join(lines[at:])
+    if not rest.strip():
+        raise PackageError(path, "", "is empty")
+    return head, rest
+
+
+# --- records -----------------------------------------------------------------------------------------------
+def _contract(keys: tuple[str, ...]) -> Contract:
+    needed = tuple(
+        Requirement(
+            id=key,
+            statement=f"the task's own tests give 1 as {key!r}",
+            rule=ProgramRule(key=key),
+            weight=_weight(key, keys),
+        )
+        for key in keys
+    )
+    return Contract(requirements=needed)
+
+
+def _verifier(task: Read) -> Verifier:
+    criteria = tuple(
+        Criterion(
+            id=key, requirement=key, layer="state", evidence="state_difference", check="program",
+            weight=_weight(key, task.keys),
+        )
+        for key in task.keys
+    )  # fmt: skip
+    return Verifier(criteria=criteria, pass_weight=1.0, program=task.records.program)
+
+
+def _weight(key: str, keys: tuple[str, ...]) -> float:
+    """Where there is a `reward`, that is the reward; the others are told, and do not count."""
+    return 1.0 if key == rewards.REWARD or rewards.REWARD not in keys else 0.0
+
+
+def _package(name: str, title: str, task: Read, origin: Origin, out: Mapping[str, bytes]) -> Package:
+    ids = {c: tree_of({p[len(c) + 1 :]: d for p, d in out.items() if p.startswith(f"{c}/")}) for c in COMPONENTS}
+    edges = [
+        Edge(source="task", target="context", version=ids["context"]),
+        Edge(source="harness", target="context", version=ids["context"]),
+        *(Edge(source="verifier", target=t, version=ids[t]) for t in ("context", "task", "harness")),
+    ]
+    about = task.config.get("task") or {}
+    known = {"task": about.get("name", ""), "folder": origin.folder, "dataset": origin.dataset,
+             "digest": content_digest(task.tree)}  # fmt: skip
+    sources = [SourceFile(path=p, sha256=hashlib.sha256(i.data).hexdigest()) for p, i in task.tree.items()]
+    return Package(
+        name=name,
+        title=title,
+        workspace=slug((origin.dataset or about.get("name", "") or origin.folder).rpartition("/")[2], 60),
+        tags=_tags(task.config) or None,
+        provenance=Provenance(
+            builder="harbor",
+            version=str(task.config.get("schema_version") or task.config.get("version") or ""),
+            config={key: value for key, value in known.items() if value},
+            sources=tuple(sources[:MOST_SOURCES]),
+            license=_word((task.config.get("metadata") or {}).get("license")),
+        ),
+        edges=tuple(edges),
+    )
+
+
+def _title(config: Config, origin: Origin) -> str:
+    about = config.get("task") or {}
+    said = " ".join(str(about.get("description") or "").split())
+    return said[:120] or about.get("name") or origin.folder
+
+
+def _tags(config: Config) -> tuple[str, ...]:
+    """Words to select by: the author's keywords and tags, difficulty and category."""
+    meta = config.get("metadata") or {}
+    tags = meta.get("tags") if isinstance(meta.get("tags"), list) else []
+    words = [*((config.get("task") or {}).get("keywords") or ()), *(tags or ())]
+    words += [f"{key}:{meta[key]}" for key in ("category", "difficulty") if isinstance(meta.get(key), str)]
+    return tuple(dict.fromkeys(["harbor", *(w.strip()[:60] for w in words if isinstance(w, str) and w.strip())]))
+
+
+def _word(value: object) -> str:
+    return " ".join(value.split())[:200] if isinstance(value, str) else ""
+
+
+def _notes(task: Read) -> tuple[str, ...]:
+    notes = list(task.stage.notes)
+    runs = sorted(path for path, item in task.start.items() if item.executable and not item.data.startswith(b"#!"))
+    if runs:
+        notes.append(f"a workspace keeps no modes: {runs[0]} may be run there, and is no script that says how")
+    if task.keys_from:
+        notes.append(f"rewards {', '.join(task.keys)}, as {task.keys_from} says")
+    if needs.is_separate(task.config):
+        notes.append("its verifier sees the whole workspace here, there the artifacts alone")
+    if (task.config.get("environment") or {}).get("skills_dir"):
+        notes.append("environment.skills_dir: its skills are files like others here")
+    if not any(path.startswith("solution/") for path in task.tree):
+        notes.append("it brings no solution")
+    return tuple(notes)
+
+
+# --- names -------------------------------------------------------------------------------------------------
+def name_of(config: Config, origin: Origin) -> str:
+    """The package's name: org and name, or the folder's. The original stays in task.toml and provenance."""
+    original = str((config.get("task") or {}).get("name") or origin.folder)
+    return check_name(slug(original), configs.FILE, "task.name")
+
+
+def slug(original: str, most: int = 100) -> str:
+    """A legal name; one that lost more than case and slashes carries six digits of what it was."""
+    plain = unicodedata.normalize("NFKD", original).encode("ascii", "ignore").decode().lower()
+    found = re.sub(r"\.{2,}", ".", re.sub(r"[^a-z0-9._-]+", "-", plain)).strip("-._")
+    exact = found == original.lower().replace("/", "-") and len(found) <= most and not found.endswith(".lock")
+    if exact:
+        return found
+    short = found.removesuffix(".lock")[: most - 7].strip("-._") or "task"
+    return f"{short}-{hashlib.sha256(original.encode()).hexdigest()[:6]}"
+
