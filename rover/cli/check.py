@@ -43,6 +43,9 @@ def command(
         every = check(store, open_runtime(sandbox or None), pattern, rev, seed=seed, workers=workers, told=told)
     if not as_json:
         _report(every)
+    for found in every:
+        for line in found.notes:
+            note(f"{found.package}: {line}")
     wrong = sum(not found.ok for found in every)
     note(f"{counted(len(every), 'package')} checked, {wrong or 'none'} wrong")
     if wrong:
@@ -84,6 +87,7 @@ def _plain(found: Checked) -> dict[str, Any]:
         "tree": found.tree,
         "ok": found.ok,
         "problems": [dict(zip(("file", "field", "reason"), p, strict=True)) for p in found.problems],
+        "notes": list(found.notes),
         "cases": [{**asdict(row), "ok": row.ok} for row in calibration.rows] if calibration else None,
         "run": calibration.run if calibration else 0,
         "reused": calibration.reused if calibration else 0,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rover.construct.calibrate import Calibration, Kind, calibrate
 from rover.construct.references import Problem, problems
+from rover.harness.mcp.records import waiting
 from rover.rollout.engine import Engine
 from rover.rollout.env import load_env
 from rover_store.errors import PackageError, UsageError
@@ -26,6 +27,8 @@ class Checked:
     tree: str
     problems: tuple[Problem, ...]
     calibration: Calibration | None
+    #: what is kept and not run here, a line each
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -66,9 +69,9 @@ def check_package(store: Store, engine: Engine, entry: PackageEntry, seed: int =
         env = load_env(store, entry.tree)
     except PackageError as error:
         return Checked(entry.name, entry.tree, ((error.file, error.field, error.reason),), None)
-    found = problems(env)
+    found, notes = problems(env), waiting(env.harness)
     try:
-        return Checked(entry.name, entry.tree, found, calibrate(engine, env, seed))
+        return Checked(entry.name, entry.tree, found, calibrate(engine, env, seed), notes)
     except PackageError as error:
         new = (error.file, error.field, error.reason)
-        return Checked(entry.name, entry.tree, found if new in found else (*found, new), None)
+        return Checked(entry.name, entry.tree, found if new in found else (*found, new), None, notes)

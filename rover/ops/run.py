@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rover.harness.loop import Stopped
+from rover.harness.mcp.records import waiting
 from rover.ops.listing import package_json
 from rover.ops.shard import Shard, piece
 from rover.policy.registry import get_policy
@@ -53,6 +54,8 @@ class RunReport:
     """What a run gave, in order of package and attempt."""
 
     rows: tuple[Ran, ...]
+    #: what is kept and was not offered, a line each
+    notes: tuple[str, ...] = ()
 
     def count(self, outcome: str) -> int:
         return sum(row.outcome == outcome for row in self.rows)
@@ -100,14 +103,16 @@ def run(
     policies = [policy_of(store, entry, request) for entry in entries]
     todo = [_Todo(e, p, _attempts(e, request)) for e, p in zip(entries, policies, strict=True)]
     rows: list[Ran] = []
+    notes: dict[str, None] = {}
     total = sum(len(one.attempts) for one in todo)
     with Engine(runtime, store.evidence, workers) as engine:
         for some in _chunks([one for one in todo if one.attempts]):
             asked = _requests(store, some, request)
             attempts = [n for one in some for n in one.attempts]
             ahead(asked)
+            notes |= {f"{r.env.package}: {line}": None for r in asked for line in waiting(r.env.harness)}
             rows += _run_some(engine, asked, attempts, lambda row, done: told(row, done, total), len(rows))
-    return RunReport(tuple(rows))
+    return RunReport(tuple(rows), tuple(notes))
 
 
 class _Todo(NamedTuple):
