@@ -78,13 +78,15 @@ def command(
                 print_jsonl([asdict(row)])
 
         try:
-            rows: Sequence[Ran] = run(store, open_runtime(sandbox or None), request, workers=workers, told=told).rows
+            report = run(store, open_runtime(sandbox or None), request, workers=workers, told=told)
         except KeyboardInterrupt:
             bar.clear()
             _report(sorted(done, key=lambda r: (r.package, r.attempt)), as_json)
             raise
-    _report(rows, as_json)
-    if any(row.outcome == "infra_error" for row in rows):
+    _report(report.rows, as_json)
+    for line in report.notes:
+        note(line)
+    if any(row.outcome == "infra_error" for row in report.rows):
         raise typer.Exit(3)
 
 
