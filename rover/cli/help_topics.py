@@ -13,7 +13,7 @@ from rover_store.errors import UsageError
 
 TOPICS = (
     "package", "store", "revisions", "care", "diff", "merge", "sharding", "sql", "fcr", "evolve", "suites", "natural",
-    "policies", "training", "data", "credit", "chores", "settings", "sandbox", "mcp", "library",
+    "policies", "agents", "training", "data", "credit", "chores", "settings", "sandbox", "mcp", "library",
     "releases", "glossary",
 )  # fmt: skip
 

@@ -125,6 +125,11 @@ def policy_options(
     return f"openai:{name or model}", options
 
 
+def _by(row: Ran) -> str:
+    how = "reused" if row.reused else "run"
+    return f"{how}, 2nd try" if row.retried else how
+
+
 def _why(reason: str) -> str:
     """A reason short enough for a table, without the score, which has a column; `rover show` has all of it."""
     short = re.sub(r"\d\.\d\d of the weight \(a pass needs \d\.\d\d\); ", "", reason)
@@ -135,7 +140,7 @@ def _report(rows: Sequence[Ran], as_json: bool) -> None:
     if not as_json and rows:
         cells = [
             (r.package, r.attempt + 1, r.outcome, "" if r.score is None else f"{r.score:.2f}", r.rollout[:10],
-             "reused" if r.reused else "run", "" if r.outcome == "passed" else _why(r.reason))
+             _by(r), "" if r.outcome == "passed" else _why(r.reason))
             for r in rows
         ]  # fmt: skip
         print(table(cells, ("package", "k", "outcome", "score", "rollout", "by", "reason"), right=(1, 3)))

@@ -47,6 +47,7 @@ class Ran:
     tokens: int
     reused: bool
     reason: str
+    retried: str | None = None  # why the try before this one was given up
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +194,7 @@ def _row(package: str, attempt: int, result: RolloutResult, verdict: Verdict) ->
         tokens=used.prompt_tokens + used.completion_tokens,
         reused=result.reused,
         reason=verdict.reason,
+        retried=trajectory.retried,
     )
 
 

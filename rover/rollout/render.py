@@ -6,7 +6,7 @@ import json
 import textwrap
 from typing import Any
 
-from rover_store.records import Call, Score, Trajectory, Turn, Verdict
+from rover_store.records import Call, ProgramExit, Score, Trajectory, Turn, Verdict
 
 WIDTH = 80
 #: an output is shown by its first lines; `--json` has all of it
@@ -28,6 +28,10 @@ def render(rollout: str, trajectory: Trajectory, verdict: Verdict | None = None)
         f"used     {counted}" + (f", {tokens} tokens" if tokens else ""),
         f"end      {trajectory.end}" + (f": {trajectory.error}" if trajectory.error else ""),
     ]
+    if trajectory.program is not None:
+        lines.append(_program(trajectory.program))
+    if trajectory.retried:
+        lines.append(f"again    tried once more; the try before was given up: {trajectory.retried}")
     if trajectory.pruned:
         lines.append(f"pruned   turns and workspaces were dropped; it ended at the tree {trajectory.pruned[:12]}")
     out = [_wrapped(line, 9) for line in lines]
@@ -41,6 +45,13 @@ def render(rollout: str, trajectory: Trajectory, verdict: Verdict | None = None)
     if trajectory.final_message and (last is None or last.message != trajectory.final_message):
         out += ["", "final message", *_text(trajectory.final_message, "  ", OUTPUT_LINES)]
     return "\n".join([*out, "", *_verdict(verdict)])
+
+
+def _program(program: ProgramExit) -> str:
+    code = "ended from outside" if program.exit_code is None else f"exit code {program.exit_code}"
+    models = f"; asked for {', '.join(map(_line, program.models))}" if any(program.models) else "; asked no model"
+    refused = f"; {program.refused} requests that were none" if program.refused else ""
+    return f"program  {code}{models}{refused}"
 
 
 def _turn(turn: Turn, before: str) -> list[str]:
