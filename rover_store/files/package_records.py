@@ -45,7 +45,7 @@ OPTIONAL: dict[str, type[Record] | None] = {
 #: folders in which any file may lie
 FREE = (
     "context/files/", "verifier/checks/", "verifier/reference/files/", "verifier/cases/", "demonstrations/",
-    "context/environment/", "context/steps/", "task/steps/", "verifier/tests/", "verifier/steps/",
+    "context/environment/", "context/steps/", "task/steps/", "harness/mcp/", "verifier/tests/", "verifier/steps/",
 )  # fmt: skip
 
 
