@@ -240,11 +240,19 @@ def parse(data: bytes, name: str) -> Document:
     try:
         return Document.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"])[:200]
-        raise PackageError(name, field, _line(first["msg"]).removeprefix("Value error, ")) from None
+        raise PackageError(name, *_first(error)) from None
     except RecursionError:
         raise PackageError(name, "", "is nested too deep") from None
+
+
+def _first(error: ValidationError) -> tuple[str, str]:
+    """Field and reason of the first fault; of the forms that a field may have, of the one that fits furthest."""
+    found = error.errors(include_url=False)
+    forms = [one for one in found if one["loc"][:-1] == found[0]["loc"][:-1] or found[0]["loc"][-1] == "str"]
+    here = found[0]["loc"][:-1]
+    best = max((one for one in forms if one["loc"][: len(here)] == here), key=lambda one: len(one["loc"]))
+    named = [str(part) for part in best["loc"] if part != "str" and not str(part).startswith("tuple[")]
+    return ".".join(named)[:200], _line(best["msg"]).removeprefix("Value error, ")
 
 
 def _line(error: object) -> str:

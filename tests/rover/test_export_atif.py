@@ -1,0 +1,349 @@
+"""Rollouts as ATIF documents and back: nothing lost, nothing believed that a replay does not show."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import exported
+import packages
+import pytest
+from exported import NAME
+
+from rover.ops.export import ExportRequest, export
+from rover.ops.import_ import ImportReport, ImportRequest, import_
+from rover.port.atif import model as atif
+from rover.port.atif.foreign import plan_of
+from rover.port.atif.recorded import trajectory_of
+from rover.port.protocol import Wanted
+from rover.sandbox.protocol import Runtime
+from rover_store.errors import PackageError, RoverError, UsageError
+from rover_store.store import Store
+
+VALIDATE = """
+import pathlib, sys
+from harbor.utils.trajectory_validator import TrajectoryValidator
+for path in sorted(pathlib.Path(sys.argv[1]).rglob("*.json")):
+    one = TrajectoryValidator()
+    print(path.name, one.validate(path), one.get_errors())
+"""
+
+
+@pytest.fixture(scope="module")
+def runtime() -> Iterator[Runtime]:
+    made = packages.runtime()
+    yield made
+    made.close()  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory, runtime: Runtime) -> Store:
+    return exported.made(tmp_path_factory.mktemp("store"), runtime)
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory, store: Store) -> Path:
+    folder = tmp_path_factory.mktemp("out") / "atif"
+    report = export(store, ExportRequest("atif", folder))
+    assert len(report.written) == len(exported.POLICIES) + 1
+    return folder
+
+
+def documents(folder: Path) -> dict[str, atif.Document]:
+    return {p.name: atif.read(p, p.name) for p in sorted(folder.rglob("*.json"))}
+
+
+def by_policy(folder: Path, start: str) -> Path:
+    """The document of the first rollout whose policy's id begins like this and that was not cut short."""
+    for path in sorted(folder.rglob("*.json")):
+        own = (atif.read(path, path.name).extra or {})["rover"]
+        if own["key"]["policy"].startswith(start) and own.get("end", "completed") == "completed":
+            return path
+    raise AssertionError(start)
+
+
+def taken(store: Store, runtime: Runtime, path: Path, package: str = "", **options: Any) -> ImportReport:
+    wanted = Wanted(options={"package": package} if package else {})
+    return import_(store, ImportRequest("atif", path, wanted, **options), runtime=lambda: runtime)
+
+
+def test_a_document_holds_the_whole_rollout(store: Store, out: Path) -> None:
+    rollouts = dict(store.evidence.iter_rollouts())
+    assert any(t.irregular for t in rollouts.values())
+    assert {t.end for t in rollouts.values()} > {"policy_error"}
+    for name, document in documents(out).items():
+        recorded = rollouts.pop(str(document.session_id))
+        again = trajectory_of(document, name)
+        assert again == recorded
+        assert again.dump() == recorded.dump()
+    assert not rollouts
+
+
+def test_what_a_document_says(out: Path) -> None:
+    solved = atif.read(by_policy(out, packages.solution().id), "x")
+    assert [step.source for step in solved.steps] == ["user", "agent", "agent", "agent"]
+    assert solved.steps[0].message == packages.INSTRUCTION
+    assert solved.extra is not None
+    assert (solved.extra["reward"], solved.extra["outcome"], solved.extra["score"]) == (1.0, "passed", 1.0)
+    assert set(solved.extra["rewards"].values()) == {1.0}
+    assert all(step.llm_call_count == 0 and step.metrics is None for step in solved.steps[1:])
+    assert solved.final_metrics is not None
+    assert solved.final_metrics.total_steps == 4
+    tools = [t["function"]["name"] for t in solved.agent.tool_definitions or ()]
+    assert tools == list(packages.TOOLS)
+
+
+def test_tokens_are_told_where_they_are_known(out: Path) -> None:
+    path = by_policy(out, "hf:")
+    said = [step.metrics for step in atif.read(path, "x").steps if step.metrics]
+    whole = (1, 2, 3, 3, 7, 0, 92, 7, 7, 0, 91)
+    assert [m.prompt_token_ids for m in said] == [whole[:3], whole[:7], whole]
+    assert [m.completion_token_ids for m in said] == [(3, 7, 0), (7, 7, 0), (11, 7, 0)]
+    assert {m.logprobs for m in said} == {(-0.25, -1e-05, 0.0)}
+    assert [m.prompt_tokens for m in said] == [3, 7, 11]
+    assert b'"completion_token_ids": [11, 7, 0],' in path.read_bytes()  # one line a list
+
+
+def test_the_same_bytes_again(store: Store, out: Path, tmp_path: Path) -> None:
+    export(store, ExportRequest("atif", tmp_path / "again"))
+    names = sorted(p.relative_to(out) for p in out.rglob("*.json"))
+    assert names == sorted(p.relative_to(tmp_path / "again") for p in (tmp_path / "again").rglob("*.json"))
+    assert all((out / n).read_bytes() == (tmp_path / "again" / n).read_bytes() for n in names)
+
+
+def test_a_rollout_by_its_id_and_by_options(store: Store, out: Path, tmp_path: Path) -> None:
+    name = by_policy(out, "hf:").stem
+    report = export(store, ExportRequest("atif", tmp_path / "one", pattern=name))
+    assert [row.path for row in report.written] == [f"{NAME}/{name}.json"]
+    assert report.rows[0].notes == ("tokens of 3 of 3 turns",)
+    passed = export(store, ExportRequest("atif", tmp_path / "two", options={"outcome": "passed", "policy": "hf:*"}))
+    assert [row.path for row in passed.written] == [f"{NAME}/{name}.json"]
+    for options, words in (({"policy": "nobody"}, "no recorded rollout"), ({"nonsense": "1"}, "no option 'nonsense'")):
+        with pytest.raises(UsageError, match=words):
+            export(store, ExportRequest("atif", tmp_path / "three", options=options))
+    with pytest.raises(RoverError, match="not found: ffff"):
+        export(store, ExportRequest("atif", tmp_path / "three", pattern="ffff"))
+    assert not (tmp_path / "three").exists()
+
+
+def test_another_store_gets_the_same_rollouts(store: Store, runtime: Runtime, out: Path, tmp_path: Path) -> None:
+    """Same ids, same bytes, same trees, readable to the last blob; and a second time nothing is done."""
+    other = exported.bare(tmp_path / "other", store)
+    report = taken(other, runtime, out)
+    assert {row.outcome for row in report.rows} == {"recorded"}
+    assert dict(other.evidence.iter_rollouts()) == dict(store.evidence.iter_rollouts())
+    for rollout, trajectory in store.evidence.iter_rollouts():
+        again = other.evidence.get_rollout(rollout)
+        assert again is not None
+        assert again.dump() == trajectory.dump()
+        for tree in (trajectory.start, *(turn.tree for turn in trajectory.turns)):
+            assert other.evidence.tree(tree) == store.evidence.tree(tree)
+            assert all(other.evidence.read(item.id) for item in other.evidence.tree(tree).values() if item.id)
+    assert [v.model_copy(update={"runtime": ""}) for v in other.evidence.iter_verdicts()] == [
+        v.model_copy(update={"runtime": ""}) for v in store.evidence.iter_verdicts()
+    ]
+    assert {row.outcome for row in taken(other, runtime, out).rows} == {"held"}
+
+
+def edited(path: Path, target: Path, change: Any) -> Path:
+    value = json.loads(path.read_bytes())
+    change(value)
+    target.write_text(json.dumps(value))
+    return target
+
+
+def test_a_claim_that_a_replay_does_not_show(store: Store, runtime: Runtime, out: Path, tmp_path: Path) -> None:
+    """A forged output and a forged tree: named, and what happened here is recorded under a policy of its own."""
+    other = exported.bare(tmp_path / "other", store)
+    path = by_policy(out, packages.solution().id)
+
+    def output(value: Any) -> None:
+        value["steps"][1]["observation"]["results"][0]["content"] = "{}"
+
+    def tree(value: Any) -> None:
+        value["steps"][2]["extra"]["rover"]["tree"] = "1" * 40
+
+    for change, words in ((output, "turn 1: call 1 (read_table): another output"), (tree, "turn 2: it leaves")):
+        row = taken(other, runtime, edited(path, tmp_path / "x.json", change)).rows[0]
+        assert (row.outcome, row.notes[0]) == ("differs", "recorded as it went here")
+        assert row.reason.startswith(words)
+        recorded = other.evidence.get_rollout(row.rollout)
+        assert recorded is not None
+        assert recorded.key.policy.startswith("atif:rover/")
+    assert other.evidence.get_rollout(atif.read(path, "x").session_id or "") is None
+
+
+def test_a_verdict_is_never_believed(store: Store, runtime: Runtime, out: Path, tmp_path: Path) -> None:
+    other = exported.bare(tmp_path / "other", store)
+
+    def better(value: Any) -> None:
+        value["extra"]["verdicts"][0]["outcome"] = "passed"
+
+    row = taken(other, runtime, edited(by_policy(out, "null:echo"), tmp_path / "x.json", better)).rows[0]
+    assert (row.outcome, row.reason) == ("recorded", "failed")
+    assert row.notes == ("the file says passed, the same verifier says failed here",)
+
+
+FOREIGN: dict[str, Any] = {
+    "schema_version": "ATIF-v1.6",
+    "session_id": "s",
+    "agent": {"name": "an agent", "version": "2", "model_name": "maker/model:1"},
+    "steps": [
+        {"step_id": 1, "source": "system", "message": "Be good."},
+        {"step_id": 2, "source": "user", "message": packages.INSTRUCTION},
+        {"step_id": 3, "source": "agent", "message": "Thinking.", "reasoning_content": "hm"},
+        {
+            "step_id": 4, "source": "agent", "message": [{"type": "text", "text": "Looking."}],
+            "tool_calls": [
+                {"tool_call_id": "a", "function_name": "bash", "arguments": {"command": "head -1 orders.csv"}},
+                {"tool_call_id": "b", "function_name": "browse", "arguments": {"url": "x"}},
+            ],
+            "observation": {"results": [
+                {"source_call_id": "a", "content": "order_id,region,amount,day\n"},
+                {"source_call_id": "b", "content": "a page"},
+            ]},
+            "metrics": {"prompt_tokens": 5, "completion_tokens": 2, "completion_token_ids": [8, 9]},
+        },
+        {
+            "step_id": 5, "source": "agent", "message": "",
+            "tool_calls": [
+                {"tool_call_id": "c", "function_name": "write_file",
+                 "arguments": {"path": "report.csv", "content": packages.REPORT.decode()}},
+            ],
+        },
+        {"step_id": 6, "source": "agent", "message": "Done."},
+    ],
+}  # fmt: skip
+
+
+def test_a_trajectory_of_another_tool(store: Store, runtime: Runtime, tmp_path: Path) -> None:
+    """Offered tools and commands are played, the rest stays in words; the verdict is that of the package here."""
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(FOREIGN))
+    with pytest.raises(PackageError, match=r"run\.json: extra\.rover: is missing"):
+        taken(store, runtime, path)
+    row = taken(store, runtime, path, NAME).rows[0]
+    assert (row.outcome, row.reason) == ("recorded", "passed")
+    assert row.notes == (
+        "1 of bash played as shell",
+        "1 of browse kept as text: the harness offers no such tool",
+        "1 reasoning of a step left out",
+        "1 step of the system left out",
+        "2 calls played: 1 of 1 outputs as they were recorded",
+    )
+    recorded = store.evidence.get_rollout(row.rollout)
+    assert recorded is not None
+    assert recorded.key.policy == "atif:an-agent/2:maker/model-1"
+    assert [turn.message for turn in recorded.turns] == [
+        'Thinking.\n\nLooking.\n\n[browse {"url": "x"}]\na page', "", "Done."
+    ]  # fmt: skip
+    assert recorded.turns[0].tokens is not None
+    assert recorded.turns[0].tokens.completion == (8, 9)
+    assert recorded.usage.completion_tokens == 2
+    assert taken(store, runtime, path, NAME).rows[0].outcome == "held"
+
+
+def test_a_dry_run_reads_and_plays_nothing(store: Store, runtime: Runtime, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps({**FOREIGN, "session_id": "another"}))
+    before = len(list(store.evidence.ids()))
+    assert [row.outcome for row in taken(store, runtime, tmp_path, NAME, dry_run=True).rows] == ["read"]
+    assert len(list(store.evidence.ids())) == before
+
+
+def test_turns_that_call_nothing_do_not_end_a_plan() -> None:
+    document = atif.Document.model_validate(FOREIGN)
+    plan = plan_of(document, ())
+    assert [len(move.action.calls) for move in plan.moves] == [0]
+    assert plan.told == {"bash": 1, "browse": 1, "write_file": 1}
+
+
+def first_result(value: Any) -> Any:
+    return value["steps"][1]["observation"]["results"][0]
+
+
+STEP = {"step_id": 1, "source": "user", "message": "x"}
+AGENT = {"name": "a", "version": "1"}
+
+
+def with_steps(*steps: Any, **more: Any) -> bytes:
+    return json.dumps({"agent": AGENT, "steps": steps, **more}).encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"[", "f: not valid JSON: EOF"),
+        (b"[]", "f: must be a JSON object"),
+        (b'{"agent": NaN}', "f: not valid JSON"),
+        (b'{"agent": "\\ud800"}', "f: not valid JSON"),
+        (b"[" * 300_000, "f: not valid JSON: recursion limit"),
+        (with_steps(STEP, schema_version="ATIF-v2.0"), "f: schema_version: 'ATIF-v2.0' is not a version"),
+        (with_steps(STEP, schema_version=["x"]), "f: schema_version: "),
+        (b'{"steps": []}', "f: agent: Field required"),
+        (with_steps(), "f: steps: Tuple should have at least 1 item"),
+        (with_steps({**STEP, "step_id": 2}), "f: steps.0.step_id is 2, not 1"),
+        (with_steps({**STEP, "reward": 1}), "f: steps.0.reward: Extra inputs"),
+        (with_steps({**STEP, "metrics": {}}), "f: steps.0: a step of the user has no metrics"),
+        (with_steps({**STEP, "timestamp": "noon"}), "f: steps.0.timestamp: Invalid isoformat"),
+        (with_steps({**STEP, "message": [{"type": "image"}]}), "f: steps.0.message.0: a part of type image needs"),
+        (with_steps({**STEP, "observation": {"results": [{"source_call_id": "q"}]}}), "is no tool_call_id"),
+        (with_steps({**STEP, "source": "agent", "llm_call_count": 0, "metrics": {}}), "has no metrics"),
+        (with_steps(STEP, subagent_trajectories=[{"agent": AGENT, "steps": [STEP]}]), "need a trajectory_id each"),
+    ],
+)  # fmt: skip
+def test_bad_documents_are_one_line(data: bytes, words: str) -> None:
+    with pytest.raises(PackageError) as error:
+        atif.parse(data, "f")
+    assert words in error.value.message
+    assert "\n" not in error.value.message
+    assert len(error.value.message) < 500
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda v: v["extra"]["rover"].update(rollout="0" * 64), "extra.rover.rollout: is not the id"),
+        (lambda v: v["extra"]["rover"]["key"].update(seed="x"), "extra.rover.key.seed: "),
+        (lambda v: v["extra"]["rover"].update(key=3), "extra.rover.key: "),
+        (lambda v: v["steps"][1]["extra"]["rover"].pop("tree"), "steps.1.tree: "),
+        (lambda v: v["steps"][1].update(source="system", tool_calls=None, llm_call_count=None), "steps.1"),
+        (lambda v: v["steps"][1].update(observation=None), "steps.1.observation: has not one result for each call"),
+        (lambda v: first_result(v).update(extra={"rover": 3}), "steps.1.observation.results.0: "),
+        (lambda v: first_result(v).update(extra={"rover": {"reads": 3}}), "steps.1.observation.results.0.extra.rover: "),
+    ],
+)  # fmt: skip
+def test_damaged_documents_of_rover_are_one_line(
+    store: Store, runtime: Runtime, out: Path, tmp_path: Path, change: Any, words: str
+) -> None:
+    path = edited(by_policy(out, packages.solution().id), tmp_path / "x.json", change)
+    with pytest.raises(PackageError) as error:
+        taken(store, runtime, path)
+    assert words in error.value.message
+    assert error.value.message.startswith("x.json: ")
+    assert "\n" not in error.value.message
+
+
+def test_a_rollout_on_another_version_is_refused(store: Store, runtime: Runtime, out: Path, tmp_path: Path) -> None:
+    other = Store.init(tmp_path / "other")
+    with other.write("test") as tx:
+        for name, files in packages.summary_resources().items():
+            tx.set_resource(name, tx.tree(files))
+        files = packages.summary_package() | {"task/instruction.md": b"Do nothing.\n"}
+        tx.set_package(NAME, tx.tree(files))
+        tx.commit("Another task")
+    with pytest.raises(PackageError, match=r"extra\.rover\.key: it ran on another task than order-summary has"):
+        taken(other, runtime, by_policy(out, "hf:"))
+    report = taken(other, runtime, out, keep_going=True)
+    assert {row.outcome for row in report.rows} == {"refused"}
+
+
+def test_harbors_validator_accepts_all(out: Path) -> None:
+    python = exported.other_python("ROVER_HARBOR_PYTHON")
+    done = subprocess.run([python, "-c", VALIDATE, str(out)], capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(exported.POLICIES) + 1
+    assert all(line.endswith("True []") for line in lines), done.stdout
