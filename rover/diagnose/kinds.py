@@ -13,6 +13,7 @@ probe with one kind and one subject are the same finding. Other keys, each with 
     column      of a table or workbook           turns       turns that a solution takes
     limit       name of a limit or budget        needed      what a solution needs of it
     attackers   names of null attackers          cases       ids of calibration cases
+    file        path as the author knows it      line        in that file, counted from 1
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class Kind:
     details: tuple[str, ...] = ()
     #: says only that something is wrong, which a cause found elsewhere may explain
     symptom: bool = False
+    #: a fact that may be meant, or that only says where a package can be used: no defect by itself
+    mild: bool = False
 
 
 KINDS: tuple[Kind, ...] = (
@@ -152,6 +155,29 @@ KINDS: tuple[Kind, ...] = (
     # --- symptoms that name no component by themselves
     Kind("unsolvable", "No solver finds a way to do the task.", "task", (), symptom=True),
     Kind("failed_write", "A write of a solver's run is refused or fails.", "harness", ("path", "tools"), symptom=True),
+    # --- what a reader finds in tasks that come from elsewhere, and in records
+    Kind("broken_record", "A record cannot be read, or names what is not there.", "task", ("file", "line")),
+    Kind(
+        "secret_in_settings", "What looks like a secret stands in settings or in an image, where everybody reads it.",
+        "context", ("file", "line"),
+    ),
+    Kind(
+        "unpinned_image", "An image is named without its digest, and may be another one tomorrow.", "context",
+        ("file", "line", "value"), mild=True,
+    ),
+    Kind(
+        "unpinned_package", "A package is installed without a version, and may be another one tomorrow.", "context",
+        ("file", "line", "value"), mild=True,
+    ),
+    Kind(
+        "needs_network", "Something is fetched from a network, which no sandbox gives.", "context", ("file", "line"),
+        mild=True,
+    ),
+    Kind("needs_root", "Something has to run as root.", "context", ("file", "line"), mild=True),
+    Kind(
+        "cannot_run", "The sandbox at hand does not give what the package needs, so that nothing of it was run.",
+        "harness", ("value",), mild=True,
+    ),
     # --- hints, hypotheses all
     Kind("stale", "A component was built against another version of what it depends on.", "verifier", ("target",)),
     Kind("same_score", "Every policy gets the same partial score.", "verifier", ("value",)),
