@@ -11,6 +11,7 @@ from packages import runtime
 from tool_servers import LOW, REAL, hand, package
 
 from rover.policy.null import NullPolicy
+from rover.policy.program import ProgramPolicy, Spec
 from rover.policy.protocol import PolicyView
 from rover.policy.scripted import ScriptedPolicy
 from rover.rollout.engine import Engine
@@ -184,3 +185,32 @@ def test_servers_that_need_a_network_are_kept_and_not_offered(engine: Engine) ->
     trajectory = engine.rollouts([RolloutRequest(env, look, 0)])[0].trajectory  # type: ignore[arg-type]
     assert trajectory.end == "completed"
     assert [tool.name for tool in look.views[0].tools] == list(env.harness.tools)
+
+
+AGENT = """
+import asyncio, json, os, sys
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+async def main():
+    assert os.environ["ROVER_MCP_CONFIG"] == sys.argv[1]
+    with open(sys.argv[1]) as stream:
+        config = json.load(stream)["mcpServers"]["notes"]
+    async with stdio_client(StdioServerParameters(**config)) as streams, ClientSession(*streams) as session:
+        await session.initialize()
+        for text in ("a", "b"):
+            await session.call_tool("add", {"text": text})
+        saved = await session.call_tool("save", {"path": "kept.txt"})
+        print(saved.content[0].text)
+
+asyncio.run(main())
+"""
+
+
+def test_an_agent_that_is_a_program_starts_the_same_servers_itself(engine: Engine) -> None:
+    policy = ProgramPolicy(Spec(("python3", "-c", AGENT, "{mcp_config}")))
+    result = engine.rollouts([RolloutRequest(NOTES, policy, 0)])[0]
+    assert (result.trajectory.end, result.trajectory.error) == ("completed", "")
+    assert result.trajectory.final_message == "2 notes saved"
+    assert result.end["kept.txt"] == b"a\nb"
+    assert set(result.end) == {*NOTES.start, "kept.txt"}
