@@ -6,14 +6,14 @@ more than what is asked for; of its files, those that the request names are the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from rover.policy.solution import SCRIPT, WHERE, SolutionPolicy
 from rover.rollout.env import Env, below
-from rover.rollout.named import named_paths
+from rover.policy.named import named_paths
 from rover.rollout.records import RolloutRequest, RolloutResult, seed_for
 from rover.sandbox.protocol import Files
 from rover_store.records import Verdict
@@ -48,10 +48,10 @@ def trouble(result: RolloutResult) -> str:
     return f"{SCRIPT} fails: {failed.output[:300]}" if failed is not None else ""
 
 
-def solution_of(env: Env, variables: Mapping[str, str] | None = None) -> SolutionPolicy | None:
-    """The policy that runs the package's solution; None where it brings none."""
+def solution_of(env: Env, slip: str = "") -> SolutionPolicy | None:
+    """The policy that runs the package's solution, with care or with a slip; None where it brings none."""
     files = below(env.files, WHERE)
-    return SolutionPolicy(files, variables) if SCRIPT in files else None
+    return SolutionPolicy(files, slip=slip) if SCRIPT in files else None
 
 
 def solved(engine: Engine, env: Env, seed: int = 0, purpose: str = "calibrate") -> Solved | None:

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rover.diagnose.neighbours import changed
-from rover.diagnose.oracle.contract import ContractUnanswerable, Oracle, state_after
+from rover.diagnose.oracle.contract import ContractUnanswerable, state_after
+from rover.diagnose.oracle.program import oracle_of
 from rover.diagnose.weighing import SYMPTOMS
 from rover.rollout.env import Env
 from rover_store.errors import PackageError, SandboxError
@@ -136,6 +137,6 @@ def _can_be_done(ctx: ProbeContext, env: Env) -> bool:
     if any(c.status == "error" for c in calls):
         return False
     try:
-        return Oracle(ctx.engine, env.contract, env.start).judge([state_after(env.start, run.result)])[0].accepts
+        return oracle_of(ctx.engine, env, env.contract).judge([state_after(env.start, run.result)])[0].accepts
     except ContractUnanswerable:
         return False

@@ -15,7 +15,7 @@ from rover.diagnose.blame import blamed, told_apart
 from rover.diagnose.confidence import confidence, in_verdict
 from rover.diagnose.kinds import RULES_OUT
 from rover.diagnose.protocol import ProbeContext, Recorded
-from rover.diagnose.registry import asked, probes
+from rover.diagnose.registry import asked, probes_for
 from rover.diagnose.weighing import explained, suspects
 from rover_store.ids import ComponentName
 from rover_store.records import Diagnosis, Finding
@@ -41,7 +41,7 @@ def diagnose(
     wanted = set(only)
     found: list[Finding] = []
     broken: dict[str, str] = {}
-    for probe in probes():
+    for probe in probes_for(ctx.env):
         if wanted and probe.name not in wanted:
             continue
         if progress is not None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from rover.diagnose.protocol import Probe, ProbeContext
 from rover.harness.loop import Stopped
 from rover_store.errors import NotFound, PackageError, RoverError, SandboxError, StoreError
 from rover_store.records import Finding
+
+if TYPE_CHECKING:
+    from rover.rollout.env import Env
 
 #: module below rover.diagnose.probes -> classes in it
 _PROBES: tuple[tuple[str, str], ...] = (
@@ -55,7 +59,27 @@ _PROBES: tuple[tuple[str, str], ...] = (
     ("scoring", "Guarded"),
     ("scoring", "CopiedValues"),
     ("scoring", "OldNames"),
+    ("program", "OwnSolution"),
+    ("program", "SolutionInputs"),
+    ("program", "SolutionRoom"),
+    ("program", "DeliverableNames"),
+    ("program", "LeftOver"),
+    ("program", "AnswerInView"),
+    ("program", "GradedAgain"),
 )
+#: probes that look at packages alone whose verifier is a program, and those of the others that say something there
+FOR_PROGRAMS = frozenset(
+    {
+        "own_solution", "solution_inputs", "solution_room", "deliverable_names", "left_over", "answer_in_view",
+        "graded_again",
+    }
+)  # fmt: skip
+_ALSO = frozenset(
+    {
+        "inputs", "edges", "coverage", "named_tools", "clock", "start", "recorded", "replay", "attackers", "agreement",
+        "same_score",
+    }
+)  # fmt: skip
 
 
 @cache
@@ -65,6 +89,13 @@ def probes() -> tuple[Probe, ...]:
         getattr(import_module(f"rover.diagnose.probes.{module}"), name)() for module, name in _PROBES
     ]
     return tuple(sorted(made, key=lambda p: p.cost))
+
+
+def probes_for(env: Env) -> tuple[Probe, ...]:
+    """The probes that can say something of this package, cheapest first: a program leaves most of them nothing."""
+    if env.verifier.program is not None:
+        return tuple(p for p in probes() if p.name in FOR_PROGRAMS | _ALSO)
+    return tuple(p for p in probes() if p.name not in FOR_PROGRAMS)
 
 
 def probe(name: str) -> Probe:

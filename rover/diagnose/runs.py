@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rover.diagnose.demands import asked
 from rover.diagnose.oracle.contract import Oracle
+from rover.diagnose.oracle.program import oracle_of
 from rover.diagnose.restate import whole
 from rover.harness.tools.specs import TOOLS
 from rover.rollout.env import Env, env_from_files
@@ -75,7 +76,7 @@ class Runs:
 
     @cached_property
     def demonstrator(self) -> Run | None:
-        """The family's demonstrator under the package's own budget; None without a family."""
+        """The family's demonstrator, or the package's own solution, under its own budget; None without either."""
         return self._solve("demonstrator")
 
     @cached_property
@@ -116,10 +117,15 @@ class Runs:
 
     @cached_property
     def slips(self) -> tuple[Run, ...]:
-        """Careless solvers: a number that is off, a row that is left out."""
+        """Careless solvers: a number that is off, a row that is left out; of a solution, a file that is."""
         from rover.construct.reference import solver
+        from rover.construct.solved import solution_of
         from rover.policy.slip import Slip
+        from rover.policy.solution import SLIPS as SPOILT
 
+        if self.ctx.env.verifier.program is not None:
+            careless = [solution_of(self.ctx.env, slip) for slip in SPOILT]
+            return self._run([policy for policy in careless if policy is not None])
         if self.family is None:
             return ()
         return self._run([solver(self.family, role, Slip(kind)) for role, kind in SLIPS])
@@ -148,7 +154,7 @@ class Runs:
     @cached_property
     def oracle(self) -> Oracle:
         """The contract on the present files, evaluated by the second engine and by code outside the verifier."""
-        return Oracle(self.ctx.engine, self.ctx.env.contract, self.ctx.env.start)
+        return oracle_of(self.ctx.engine, self.ctx.env, self.ctx.env.contract)
 
     @cached_property
     def judged(self) -> tuple[Judged, ...]:
@@ -195,7 +201,11 @@ class Runs:
 
     def _solve(self, role: Role, budget: Budget | None = None, env: Env | None = None) -> Run | None:
         from rover.construct.reference import solver
+        from rover.construct.solved import solution_of
 
+        if self.ctx.env.verifier.program is not None:
+            own = solution_of(env or self.ctx.env) if role == "demonstrator" else None
+            return self._run([own], budget, env)[0] if own is not None else None
         return self._run([solver(self.family, role)], budget, env)[0] if self.family else None
 
     def _run(
@@ -214,7 +224,9 @@ class Runs:
 
 
 def with_request(env: Env) -> Env:
-    """The package with the request that its contract describes."""
+    """The package with the request that its contract describes; as it is where the contract describes none."""
+    if env.verifier.program is not None:
+        return env
     return env_from_files({**env.files, "task/instruction.md": whole(env).encode()}, env.resources)
 
 

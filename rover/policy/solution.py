@@ -7,18 +7,19 @@ part of no component and of no end state; nothing but this policy ever shows the
 from __future__ import annotations
 
 import base64
+import random
 import re
 import shlex
 import socket
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
+from rover.policy.plan import PlanSession
 from rover.policy.protocol import PolicyFailure, PolicyView, Session
-from rover.policy.scripted import ScriptedPolicy
 from rover.sandbox.protocol import CallResult, Completed, Files, Place, Sandbox, Snapshot
 from rover_store.errors import SandboxError, UsageError
 from rover_store.ids import blob_id, digest
-from rover_store.records import Limits
+from rover_store.records import Call, Limits, ToolCall
 
 #: where a package keeps it
 WHERE = "demonstrations/solution/"
@@ -30,15 +31,21 @@ VERSION = "1"
 MOST_BYTES = 32 << 20
 
 
+#: what a careless one does afterwards to one of the files that it was asked for
+SLIPS = {"forget": "rm -rf -- {}", "empty": ": > {}"}
+
+
 class SolutionPolicy:
-    """Runs `solve.sh`. Its id is a digest of the solution's files and variables."""
+    """Runs `solve.sh`, with care or with one slip. Its id is a digest of the solution's files and variables."""
 
     attacker = False
     #: what it needs beside the package's own place
     place = Place(links=(("/solution", FOLDER),))
 
-    def __init__(self, files: Files, env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, files: Files, env: Mapping[str, str] | None = None, slip: str = "") -> None:
         """`files`: the folder, solve.sh among them; `env`: variables that the script alone finds."""
+        if slip and slip not in SLIPS:
+            raise UsageError(f"a solution has no slip called {slip!r}", hint=f"known: {', '.join(SLIPS)}")
         if SCRIPT not in files:
             raise UsageError(f"the package has no {WHERE}{SCRIPT}, so there is no solution to run")
         if sum(map(len, files.values())) > MOST_BYTES:
@@ -46,12 +53,24 @@ class SolutionPolicy:
         self._files = dict(sorted(files.items()))
         self._env = dict(sorted((env or {}).items()))
         named = {path: blob_id(data) for path, data in self._files.items()}
-        self.id = f"solution:{VERSION}:{digest([named, self._env])[:16]}"
+        self._slip = slip
+        self.id = f"solution:{VERSION}:{digest([named, self._env])[:16]}" + (f":{slip}" if slip else "")
 
     def start(self, view: PolicyView, seed: int) -> Session:
         if not view.offers("shell"):
             raise PolicyFailure("a solution is a script, and the harness offers no shell")
-        return ScriptedPolicy.of([{"tool": "shell", "arguments": {"command": COMMAND}}]).start(view, seed)
+        return PlanSession(self._plan, view, seed)
+
+    def _plan(self, view: PolicyView, seed: int) -> Generator[ToolCall, Call, str]:
+        """The script; after it, one file that was written and that the request names is spoilt, if that is wanted."""
+        done = yield ToolCall(id="c1", tool="shell", arguments={"command": COMMAND})
+        made = sorted(a.path for a in done.writes if a.blob is not None)
+        asked_for = [p for p in made if p in view.instruction or p.rpartition("/")[2] in view.instruction]
+        if self._slip and made:
+            path = random.Random(seed).choice(asked_for or made)
+            command = SLIPS[self._slip].format(shlex.quote(path))
+            yield ToolCall(id="c2", tool="shell", arguments={"command": command})
+        return ""
 
     def around(self, box: Sandbox) -> Sandbox:
         """The box with the solution shown to the command that runs it, and to nothing else."""

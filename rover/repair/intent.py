@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from rover.repair.program_intent import demands_of
 from rover.repair.wording import Demand, demands
 from rover.rollout.env import Env
 from rover_store.ids import COMPONENTS
@@ -29,6 +30,7 @@ class Intent:
     critical: frozenset[str] = frozenset()  # requirements that the contract and a criterion call critical
     undecided: tuple[str, ...] = ()  # requirements (or paths) on which the vote was a tie
     notes: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()  # where a program is the verifier: files that the request has to name
 
 
 def is_admitted(env: Env) -> bool:
@@ -67,4 +69,6 @@ def differences(intent: Intent, env: Env) -> list[str]:
 
 def listing(intent: Intent, env: Env) -> tuple[Demand, ...]:
     """Every demand of the frozen intent, and what the candidate makes of it."""
+    if env.verifier.program is not None:
+        return demands_of(intent.contract, intent.instruction, intent.said, env)
     return demands(intent.contract, intent.instruction, env)

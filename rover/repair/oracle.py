@@ -11,5 +11,6 @@ from rover.diagnose.oracle.contract import (
     state_after,
     state_of,
 )
+from rover.diagnose.oracle.program import oracle_of
 
-__all__ = ["ContractUnanswerable", "Opinion", "Oracle", "State", "answers_of", "state_after", "state_of"]
+__all__ = ["ContractUnanswerable", "Opinion", "Oracle", "State", "answers_of", "oracle_of", "state_after", "state_of"]

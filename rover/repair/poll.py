@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rover.diagnose.protocol import Recorded
 from rover.repair.ballots import Dispute, Held, Values, combinations, disputes, settle, with_values
-from rover.repair.intent import Intent
-from rover.repair.oracle import ContractUnanswerable, Opinion, Oracle, state_of
+from rover.repair.intent import Intent, criticals
+from rover.repair.oracle import ContractUnanswerable, Opinion, oracle_of, state_of
+from rover.repair.program_intent import meant, reading
 from rover.repair.renamed import named
 from rover.repair.vote import by_vote
 from rover.rollout.env import Env, reference_state
@@ -21,8 +23,11 @@ if TYPE_CHECKING:
     from rover.rollout.engine import Engine
 
 
-def polled(engine: Engine, env: Env, built: Env | None = None) -> Intent:
-    """The intent by vote. `built`: the package on the data that it was built on, where that is another version."""
+def polled(engine: Engine, env: Env, built: Env | None = None, recorded: Sequence[Recorded] = ()) -> Intent:
+    """The intent by vote. `built`: the package on the data that it was built on, where that is another version;
+    `recorded`: work of others, which has a say where the verifier is a program."""
+    if env.verifier.program is not None:
+        return _read(engine, env, recorded)
     built = built or env
     found = disputes(env)
     held = (_reference_holds(engine, built, found), _anchors_hold(engine, built, found)) if found else ((), ())
@@ -37,9 +42,24 @@ def polled(engine: Engine, env: Env, built: Env | None = None) -> Intent:
     )
 
 
+def _read(engine: Engine, env: Env, recorded: Sequence[Recorded]) -> Intent:
+    """The intent of a package whose verifier is a program."""
+    found = reading(engine, env, recorded)
+    return Intent(
+        env.contract,
+        meant(env.instruction, found.renamed),
+        "vote",
+        pass_weight=env.verifier.pass_weight,
+        critical=criticals(env),
+        undecided=found.undecided,
+        notes=found.notes,
+        said=found.said,
+    )
+
+
 def opinions(engine: Engine, env: Env) -> tuple[Opinion | None, Opinion | None]:
     """What the oracle holds of the reference and of the start state; None where it cannot say."""
-    oracle = Oracle(engine, env.contract, env.start)
+    oracle = oracle_of(engine, env, env.contract)
     try:
         start = oracle.judge([state_of(env.start, env.start)])[0]
     except ContractUnanswerable:

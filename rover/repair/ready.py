@@ -55,9 +55,12 @@ def attacked(engine: Engine, env: Env, case: str) -> str:
     for policy, result in zip(policies, engine.rollouts(requests), strict=True):
         if result.trajectory.end == "infra_error":
             return f"{policy.id} could not be run: {result.trajectory.error}"
-        if result.end.links:
+        if env.verifier.program is not None:  # it looks at links and modes as well
+            verdict = engine.grade([(result, env)])[0]
+        elif result.end.links:
             continue  # what is no plain file fails before any check
-        verdict = engine.grade_state(env, result.end, result.trajectory.final_message, fresh=True)
+        else:
+            verdict = engine.grade_state(env, result.end, result.trajectory.final_message, fresh=True)
         if verdict.outcome in ("infra_error", "verifier_error"):
             return f"{policy.id} cannot be graded: {verdict.reason}"
         if passes(env.verifier, verdict.score, verdict.gate):

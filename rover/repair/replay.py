@@ -88,17 +88,26 @@ class Run:
 def actors(
     env: Env, parent: Env, models: Sequence[Policy] = (), recorded: Sequence[Trajectory] = ()
 ) -> tuple[Actor, ...]:
-    """The replay policies of a candidate. Recorded ones only where nothing they rest on changed."""
+    """The replay policies of a candidate. Recorded ones only where nothing they rest on changed.
+
+    A package whose verifier is a program is solved by the solution that it brings along.
+    """
     from rover.construct.families.registry import installed
+    from rover.construct.solved import solution_of
     from rover.policy.null import attackers
     from rover.policy.registry import get_policy
     from rover.policy.replay import ReplayPolicy
+    from rover.policy.solution import SLIPS as SPOILT
 
     found: list[Actor] = []
     known = installed(env.record.family)
+    own = solution_of(env) if env.verifier.program is not None else None
     if known is not None:
         found += solvers(known)
-    elif (env.task_id, env.harness_id) == (parent.task_id, parent.harness_id):
+    elif own is not None:
+        careless = [solution_of(env, slip) for slip in SPOILT]
+        found += [Actor(own, "solver"), *(Actor(policy, "slip") for policy in careless if policy is not None)]
+    if known is None and (env.task_id, env.harness_id) == (parent.task_id, parent.harness_id):
         found += [Actor(ReplayPolicy(t), "recorded") for t in recorded]
     found += [Actor(model, "model") for model in models]
     found += [Actor(get_policy(f"null:{name}"), "attacker") for name in attackers(env.verifier.program is not None)]

@@ -269,7 +269,7 @@ class _Session:
         admitted = last_admitted(envs(self.store, self.env.package, self.request.commit))
         if admitted is not None:
             return admitted
-        return polled(self.engine, self.env, self._built())
+        return polled(self.engine, self.env, self._built(), self.known)
 
     def _built(self) -> Env:
         """The package on the data that it was built on, as far as those can be read."""
@@ -330,7 +330,7 @@ class _Session:
 
 def worth_replaying(found: Sequence[Recorded]) -> list[Trajectory]:
     """Recorded rollouts of models and people that ended by themselves: no attacker's, and no replay of one."""
-    ours = ("null:", "replay:", "solver:")
+    ours = ("null:", "replay:", "solver:", "solution:")
     ended = [r.trajectory for r in found if r.trajectory.end == "completed"]
     return [t for t in ended if not t.key.policy.startswith(ours)]
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from rover.diagnose.protocol import ProbeContext, Recorded
 from rover.repair.candidates import Built
 from rover.repair.intent import Intent
-from rover.repair.oracle import ContractUnanswerable, Opinion, Oracle, state_after
+from rover.repair.oracle import ContractUnanswerable, Opinion, Oracle, oracle_of, state_after
 from rover.repair.replay import Actor, Replay, Run
 from rover.rollout.env import Env
 from rover_store.records import Verdict
@@ -83,7 +83,7 @@ class Trial:
     @property
     def oracle(self) -> Oracle:
         """The frozen contract on this candidate's context."""
-        return self._once("oracle", lambda: Oracle(self.replay.engine, self.intent.contract, self.env.start))
+        return self._once("oracle", lambda: oracle_of(self.replay.engine, self.env, self.intent.contract))
 
     @property
     def runs(self) -> tuple[Run, ...]:

@@ -38,11 +38,12 @@ class Demand:
 
 def demands(contract: Contract, instruction: str, env: Env) -> tuple[Demand, ...]:
     """All of them, those of `contract` and `instruction` in their order, then what the candidate adds."""
-    return (*_contract(contract, env.contract), *_request(contract, instruction, env))
+    return (*contract_demands(contract, env.contract), *_request(contract, instruction, env))
 
 
 # --- the contract ----------------------------------------------------------------------------------------
-def _contract(old: Contract, new: Contract) -> Iterator[Demand]:
+def contract_demands(old: Contract, new: Contract) -> Iterator[Demand]:
+    """The demands of one contract, and what another one makes of them."""
     have = {d.id: d for d in new.deliverables}
     for deliverable in old.deliverables:
         name = f"deliverable {deliverable.id}"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from rover.rollout.named import named_paths
+from rover.policy.named import named_paths
 from rover.sandbox.protocol import Files
 from rover_store.errors import NotFound, PackageError
 from rover_store.ids import COMPONENTS, ComponentName, blob_id

@@ -57,14 +57,20 @@ def state_after(start: Files, result: RolloutResult) -> State:
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What the oracle holds of one end state: requirement id -> satisfied, and why not."""
+    """What the oracle holds of one end state: requirement id -> satisfied, and why not.
+
+    Of a contract that leaves everything to a program less can be known: `broken` says that something of it is, though
+    not what; `open` that nothing is known of this state.
+    """
 
     satisfied: Mapping[str, bool]
     reasons: Mapping[str, str]
+    broken: str = ""
+    open: bool = False
 
     @property
     def accepts(self) -> bool:
-        return all(self.satisfied.values())
+        return not self.open and not self.broken and all(self.satisfied.values())
 
 
 def answers_of(requirement: Requirement) -> dict[str, Query]:

@@ -79,7 +79,7 @@ class Agreement:
 
     def _careful(self, ctx: ProbeContext, states: Sequence[Judged]) -> Iterator[Finding]:
         """A careful solver that came to its end, and whose work the contract rejects."""
-        failed = [s for s in states if s.kind == "solver" and s.whole and not s.opinion.accepts]
+        failed = [s for s in states if s.kind == "solver" and s.whole and not all(s.opinion.satisfied.values())]
         if failed:
             broken = next(n for n, ok in failed[0].opinion.satisfied.items() if not ok)
             why = failed[0].opinion.reasons[broken]

@@ -60,6 +60,14 @@ def same_file(env: Env, path: str, needed: set[str]) -> str | None:
     return both[0] if len(both) == 1 else None
 
 
+def alike_in(env: Env, path: str) -> str:
+    """The one file of the workspace whose name is like that of a missing one; empty where there is none, or several."""
+    mine = PurePosixPath(path)
+    others = [PurePosixPath(p) for p in env.start]
+    alike = [str(p) for p in others if p.suffix == mine.suffix and _alike(p.stem, mine.stem)]
+    return alike[0] if len(alike) == 1 else ""
+
+
 class Readable:
     """Nothing of the verifier lies in the workspace: no check, no list of expected values, no calibration case."""
 

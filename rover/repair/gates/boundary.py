@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from rover.diagnose.demands import asked, contract_sources
-from rover.diagnose.registry import probes
+from rover.diagnose.registry import probes_for
 from rover.repair.trial import Trial
 from rover.rollout.env import Env
 from rover_store.errors import SandboxError
@@ -19,7 +19,11 @@ from rover_store.records import GateResult
 from rover_store.records.contract import ProtectedRule
 
 #: probes beside those that only read records: they look for an answer in view, or for values that part
-ASKED = frozenset({"anchors", "leaks", "spelling", "unit", "copies", "half_done"})
+ASKED = frozenset(
+    {
+        "anchors", "leaks", "spelling", "unit", "copies", "half_done", "deliverable_names", "answer_in_view",
+    }
+)  # fmt: skip
 #: probes of records that look for no leak and no contradiction
 ELSEWHERE = frozenset({"edges", "tools"})
 #: a shorter piece of a reference is found by chance
@@ -44,7 +48,7 @@ def boundary_kept(trial: Trial) -> GateResult:
 
 
 def _probed(trial: Trial) -> Iterator[Problem]:
-    for probe in probes():
+    for probe in probes_for(trial.env):
         if probe.name in ELSEWHERE or not (probe.cost == 0 or probe.name in ASKED):
             continue
         try:
@@ -114,7 +118,7 @@ def _verifier(env: Env) -> Iterator[str]:
     for criterion in env.verifier.criteria:
         if criterion.requirement not in rules:
             yield f"criterion {criterion.id} scores {criterion.requirement}, which the contract does not demand"
-        if criterion.check.partition(":")[0] not in env.verifier_files:
+        if env.verifier.program is None and criterion.check.partition(":")[0] not in env.verifier_files:
             yield f"criterion {criterion.id}: {criterion.check.partition(':')[0]} is missing"
         unasked = [p for p in criterion.paths if p not in known]
         yield from (f"criterion {criterion.id} reads {path}, which nobody asks for" for path in unasked)

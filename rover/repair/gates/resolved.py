@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from rover.diagnose.judged import requirement_scores
 from rover.diagnose.registry import still_there
 from rover.repair.oracle import ContractUnanswerable
-from rover.repair.trial import Judged, Trial
+from rover.repair.trial import Judged, Trial, verifier_accepts
 from rover_store.errors import SandboxError
 from rover_store.records import Finding, GateResult
 
@@ -64,6 +64,8 @@ def _parting(judged: Judged) -> str:
         return "an attacker passes"
     if judged.run.actor.kind == "attacker" and judged.solved:
         return "an attacker satisfies the contract"
+    if opinion.broken and verifier_accepts(verdict):
+        return f"the verifier accepts what the contract does not ({opinion.broken})"
     scores = requirement_scores(verdict)
     for requirement, ok in opinion.satisfied.items():
         if requirement not in scores:

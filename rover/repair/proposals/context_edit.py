@@ -113,6 +113,16 @@ class ContextEdit:
             self._change(ref, {_mounted(ref, self.content(ref))[path]: data})
         self.done.append(what)
 
+    def bring(self, path: str, data: bytes, what: str) -> None:
+        """A file that is not there."""
+        if path in self.start():
+            return
+        self.files[f"files/{path}"] = data
+        if not any(f.path == path for f in self.record.files):
+            files = (*self.record.files, ContextFile(path=path, access="editable"))
+            self.record = self.record.model_copy(update={"files": files})
+        self.done.append(what)
+
     def allow(self, path: str) -> None:
         """Mark a file that the task edits as editable."""
         files = tuple(
@@ -225,6 +235,19 @@ def find_missing(edit: ContextEdit, path: str) -> bool:
     for _, name, tree in sorted(found)[:1]:
         return edit.bind(name, tree, f"bind {name}, which holds {path}")
     return False
+
+
+def from_environment(edit: ContextEdit, path: str) -> bool:
+    """Bring a file that lies in the folder the image is built from, or beside the tests, and never got into the
+    workspace: the one file there of this path's ending, or of its name."""
+    held = {p: d for p, d in edit.view.files.items() if p.startswith(("context/environment/", "verifier/tests/"))}
+    short = path.rpartition("/")[2]
+    named = [p for p in held if p.endswith(f"/{path}")] or [p for p in held if p.endswith(f"/{short}")]
+    own = [p for p in named if p.startswith("context/")] or named
+    if len({held[p] for p in own}) != 1:
+        return False
+    edit.bring(path, held[own[0]], f"put {path} into the workspace, which lies in {own[0]} alone")
+    return True
 
 
 def _likely(name: str, path: str) -> bool:

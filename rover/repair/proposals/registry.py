@@ -14,6 +14,7 @@ from rover.repair.proposals.check import honest, refusal
 from rover.repair.proposals.guard import guarded
 from rover.repair.proposals.hasty import Hasty
 from rover.repair.proposals.history import FromHistory, FromSibling
+from rover.repair.proposals.programs import TaskOfProgram, VerifierOfProgram
 from rover.repair.proposals.protocol import Draft, PackageView, Proposer, Style
 from rover.repair.proposals.rederive import ContextAgain, HarnessAgain, TaskAgain, VerifierAgain
 from rover.repair.proposals.rules_context import ContextByRule
@@ -30,13 +31,19 @@ STYLES: tuple[Style, ...] = ("rule", "rederive", "history", "model", "hasty")
 #: products of styles that one repair tries
 MOST_PRODUCTS = 16
 
+#: rules for verifiers that are programs, and those that make a component fit a contract which describes the task
+_OF_PROGRAMS = frozenset({"task-program", "verifier-program"})
+_OF_CONTRACTS = frozenset(
+    {"task-rule", "verifier-rule", "context-again", "task-again", "harness-again", "verifier-again", "hasty"}
+)
+
 Tell = Callable[[str], None]
 
 
 def proposers(*, history: bool = True, more: Sequence[Proposer] = ()) -> tuple[Proposer, ...]:
     """All proposers in the order in which they are asked. `more`: those that need settings, such as models."""
     found: list[Proposer] = [
-        ContextByRule(), TaskByRule(), HarnessByRule(), VerifierByRule(),
+        ContextByRule(), TaskByRule(), HarnessByRule(), VerifierByRule(), TaskOfProgram(), VerifierOfProgram(),
         ContextAgain(), TaskAgain(), HarnessAgain(), VerifierAgain(), Hasty(),
     ]  # fmt: skip
     for point in sorted(entry_points(group=GROUP), key=lambda p: p.name):
@@ -68,7 +75,15 @@ def propose(
 
 def asked(view: PackageView, history: bool, more: Sequence[Proposer], *, hasty: bool) -> tuple[Proposer, ...]:
     found = proposers(history=history, more=more)
-    return tuple(p for p in found if hasty or p.style != "hasty")
+    program = view.env.verifier.program is not None
+    return tuple(p for p in found if (hasty or p.style != "hasty") and _fits(p, program))
+
+
+def _fits(proposer: Proposer, program: bool) -> bool:
+    """Whether a proposer of ours knows what to do where the verifier is a program, or is not."""
+    if proposer.name in _OF_PROGRAMS:
+        return program
+    return not (program and proposer.name in _OF_CONTRACTS)
 
 
 def drafts(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rover.repair.proposals.context_edit import ContextEdit, bind_recorded, find_missing
+from rover.repair.proposals.context_edit import ContextEdit, bind_recorded, find_missing, from_environment
 from rover.repair.proposals.protocol import Draft, PackageView, Style, suspected
 from rover.repair.proposals.recorded import bring_back
 from rover.repair.proposals.units import as_the_contract_says
@@ -51,8 +51,8 @@ def _missing_input(edit: ContextEdit, finding: Finding) -> None:
     bind_recorded(edit, lambda name: name not in bound)
     now = edit.start()
     for path in about(finding):
-        if path not in now:
-            find_missing(edit, path)
+        if path not in now and not find_missing(edit, path):
+            from_environment(edit, path)
 
 
 def _misnamed(edit: ContextEdit, finding: Finding) -> None:
