@@ -22,7 +22,7 @@ DEVICES = ("null", "zero", "full", "random", "urandom")
 CAPABILITIES = ("SYS_ADMIN", "SETPCAP", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "SYS_PTRACE")
 USER = 1000
 #: Folders below rover/ of which much runs inside.
-INSIDE = ("sandbox/inside", "harness", "verify", "construct/query", "ops/extract")
+INSIDE = ("sandbox/inside", "sandbox/docker/inside", "harness", "verify", "construct/query", "ops/extract")
 PATH = "/v/bin:/usr/local/bin:/usr/bin:/bin"
 
 #: What every command and call finds in its environment. One thread each: libraries would else start one a core
@@ -56,32 +56,31 @@ class Layout:
 
 def layout(bwrap: str, shows: tuple[tuple[str, str], ...] = ()) -> Layout:
     """The layout for this interpreter and installation, with these folders of the host shown beside."""
+    shown, config = visible()
+    shown += shows
+    program = bwrap
+    for number, (source, _) in enumerate(shown):
+        if bwrap.startswith(f"{source}/"):  # the wheel's program finds its libraries beside itself
+            program = f"@{number}{bwrap.removeprefix(source)}"
+    binds = [word for number, (_, target) in enumerate(shown) for word in ("--ro-bind", f"@{number}", target)]
+    return Layout(tuple(source for source, _ in shown), (program, *_flags(), *_system(), *binds), config)
+
+
+def visible() -> tuple[tuple[tuple[str, str], ...], dict[str, Any]]:
+    """What every box shows of this installation, as (folder of the host, path in the box), and its configuration."""
     python = os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable)
-    sources: list[str] = []
-    binds: list[str] = []
-
-    def show(source: str, target: str) -> None:
-        binds.extend(("--ro-bind", f"@{len(sources)}", target))
-        sources.append(source)
-
+    shown: list[tuple[str, str]] = []
     for prefix in sorted({os.path.realpath(p) for p in (sys.base_prefix, sys.base_exec_prefix)}):
         if prefix not in ("/", "/usr") and not prefix.startswith("/usr/"):
-            show(prefix, prefix)
+            shown.append((prefix, prefix))
     site = [f"/v/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"]
     hide = ["/r"]
     for number, folder in enumerate(site_folders()):
         if number:
             site.append(f"/v/site{number}")
-        show(folder, site[-1])
+        shown.append((folder, site[-1]))
         hide += [f"{site[-1]}/{name}" for name in ("rover", "rover_store") if os.path.isdir(f"{folder}/{name}")]
-    program = bwrap
-    for source in sources:
-        if bwrap.startswith(f"{source}/"):  # the wheel's program finds its libraries beside itself
-            program = f"@{sources.index(source)}{bwrap.removeprefix(source)}"
-    for name in ("rover", "rover_store"):
-        show(package_folder(name), f"/r/{name}")
-    for source, target in shows:
-        show(source, target)
+    shown += [(package_folder(name), f"/r/{name}") for name in ("rover", "rover_store")]
     environment = dict(ENVIRONMENT)
     if site[1:]:
         environment["PYTHONPATH"] = ":".join(site[1:])
@@ -97,7 +96,7 @@ def layout(bwrap: str, shows: tuple[tuple[str, str], ...] = ()) -> Layout:
         },
         "links": {f"/v/bin/{n}": python for n in ("python", "python3", os.path.basename(python))},
     }
-    return Layout(tuple(sources), (program, *_flags(), *_system(), *binds), config)
+    return tuple(shown), config
 
 
 def site_folders() -> list[str]:

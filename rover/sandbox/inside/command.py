@@ -25,7 +25,7 @@ def become_command(
     the last of them, and end."""
     report = len(fds) - 1
     try:
-        _arrange(fds)
+        arrange(fds)
         confine(powers, limits, hide)
         status = _first_process(lambda: _start(head["argv"], head["env"]))
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -37,7 +37,7 @@ def become_command(
         os._exit(BROKEN)
 
 
-def _arrange(fds: tuple[int, ...]) -> None:
+def arrange(fds: tuple[int, ...]) -> None:
     """Put the descriptors at 0, 1, ..., close all others; the last is not passed on."""
     high = [os.dup2(fd, 100 + i, inheritable=False) for i, fd in enumerate(fds)]
     for i, fd in enumerate(high):
