@@ -17,6 +17,7 @@ EXPORTERS: dict[str, str] = {
     "harbor": "rover.port.harbor.exporter:HarborExporter",
     "atif": "rover.port.atif.exporter:AtifExporter",
     "hf": "rover.port.hf.exporter:HfExporter",
+    "verifiers": "rover.port.verifiers.exporter:VerifiersExporter",
 }
 IN, OUT = "rover.importers", "rover.exporters"
 

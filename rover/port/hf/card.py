@@ -6,12 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rover.port.hf.features import CONFIGS, SECRET, yaml
+from rover.port.licenses import identifier
 
-#: licences by the names that hubs know; anything else is `other`, with its own name
-_KNOWN = {
-    "apache-2.0", "bsd-2-clause", "bsd-3-clause", "cc-by-4.0", "cc-by-nc-4.0", "cc-by-sa-4.0", "cc0-1.0", "gpl-3.0",
-    "mit", "mpl-2.0", "odc-by", "odbl", "pddl", "unlicense",
-}  # fmt: skip
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
 
@@ -33,9 +29,9 @@ def text(facts: Facts) -> str:
 
 def _head(facts: Facts) -> list[str]:
     named = facts.licenses[0] if len(facts.licenses) == 1 else ""
-    spdx = named.lower()
-    lines = ["---", f"license: {spdx if spdx in _KNOWN else 'other'}"]
-    if named and spdx not in _KNOWN:
+    known = identifier(named).lower()
+    lines = ["---", f"license: {known or 'other'}"]
+    if named and not known:
         lines.append(f"license_name: {_slug(named)}")
     total = facts.rows["packages"]
     size = next((name for limit, name in _SIZES if total < limit), "1M<n<10M")

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from rover.port import licenses
 from rover.port.hf import card, rows
 from rover.port.hf.features import CONFIGS, SECRET
 from rover.port.protocol import Export, Exported
@@ -45,7 +46,7 @@ class HfExporter:
         if unknown:
             raise UsageError(f"hf has no option {unknown[0]!r}", hint=f"options: {', '.join(OPTIONS)}")
         secret = job.options.get("verifiers") == "yes"
-        licenses: set[str] = set()
+        found: set[str] = set()
         with _Writer(folder, [*CONFIGS, *(SECRET if secret else ())]) as out:
             for entry in job.entries:
                 try:
@@ -53,9 +54,10 @@ class HfExporter:
                 except PackageError as error:
                     yield Exported(entry.name, notes=(error.message,))
                     continue
-                licenses.add(env.record.provenance.license)
+                found.add(env.record.provenance.license)
                 yield _package(job, entry, env, out, secret=secret)
-        named = [job.options["license"]] if job.options.get("license") else sorted(licenses - {""})
+        given = job.options.get("license", "")
+        named = [given] if given else licenses.named(found)
         for name in [name for name, count in out.rows.items() if not count]:
             (folder / f"{name}.jsonl").unlink()  # `datasets` refuses a file without rows
         facts = card.Facts(job.revision, out.rows, named, out.bytes)
