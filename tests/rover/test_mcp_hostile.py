@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from packages import runtime
 from tool_servers import hand, package
 
+from rover.harness.loop import Stopped
 from rover.harness.mcp import servers
 from rover.policy.scripted import ScriptedPolicy
 from rover.rollout.engine import Engine
@@ -243,3 +245,13 @@ def test_records_that_cannot_start_are_bad_input_before_anything_runs(engine: En
     env = package({"mcp_servers": [{"name": "x", "command": ["python3", "{mcp}/no.py"]}]}, bad=hand())
     with pytest.raises(PackageError, match=r"harness/harness.json: mcp_servers.0.command.1: harness/mcp/no.py is not"):
         played(engine, env, GO)
+
+
+def test_a_stop_ends_a_call_that_hangs(engine: Engine) -> None:
+    env = package(bad=hand("def call(id, params): open('called', 'w').close(); time.sleep(60)"))
+    requests = [RolloutRequest(env, ScriptedPolicy.of([GO]), seed) for seed in range(2)]
+    began = time.monotonic()
+    with Engine(engine.runtime, workers=2) as two, pytest.raises(Stopped):
+        two.rollouts(requests, stop=lambda: time.monotonic() - began > 1.0)
+    assert time.monotonic() - began < 10
+    assert not [thread for thread in threading.enumerate() if thread.name == "tool-servers"]
