@@ -25,12 +25,16 @@ from typing import Any
 from . import frames, guard, http
 
 HOST, PORT = "127.0.0.1", 8123
-MAX_LINKS, MAX_WAITING, MAX_HELD = 64, 32, 24 << 20
-#: seconds that a client may take for a request, that an idle connection stays, and between SIGTERM and SIGKILL
-REQUEST_S, IDLE_S, GRACE_S = 30.0, 300.0, 2.0
+MAX_LINKS, MAX_REFUSED, MAX_WAITING, MAX_HELD = 64, 64, 32, 24 << 20
+#: seconds that a client may take for a request, and that an idle connection stays
+REQUEST_S, IDLE_S = 30.0, 300.0
+#: seconds after the word to end, which the agent heard as an error, until SIGTERM, and from then until SIGKILL
+TERM_S, KILL_S = 1.0, 2.0
 #: bytes of the agent's output that are kept, and how much is read at a time
 TAIL, PIECE = 32 << 10, 1 << 16
 TICK = 0.25
+#: what is still read of a client that was refused, and for how many seconds
+LEAVING, LEAVING_S = 16 << 20, 5.0
 
 
 class Link:
@@ -42,6 +46,7 @@ class Link:
         self.out = b""
         self.waiting = 0  # the id of the request that is with the host
         self.keep = True
+        self.leaving = 0  # bytes that are still read, and thrown away, after the last answer
         self.head_only = False
         self.since = time.monotonic()
 
@@ -60,7 +65,7 @@ class Relay:
         self.number = 0
         self.tails = {"stdout": bytearray(), "stderr": bytearray()}
         self.pid = 0
-        self.kill_at: float | None = None
+        self.end_at: list[tuple[float, int]] = []  # when to send which signal
         self.stopped = False
         self.select = selectors.DefaultSelector()
 
@@ -169,21 +174,29 @@ class Relay:
     def _accept(self) -> None:
         try:
             sock, _ = self.listener.accept()
+        except BlockingIOError:
+            return
         except OSError:
+            time.sleep(0.05)  # no descriptor left: those who wait may go on waiting
             return
         sock.setblocking(False)
-        if len(self.links) >= MAX_LINKS:
-            with contextlib.suppress(OSError):
-                sock.send(_refusal(503, "too many connections"))
+        if len(self.links) >= MAX_LINKS + MAX_REFUSED:
             sock.close()
             return
         self.links[sock.fileno()] = link = Link(sock)
         self.select.register(sock, selectors.EVENT_READ, link)
+        if len(self.links) > MAX_LINKS:
+            link.keep = False
+            self._send(link, _refusal(503, "too many connections"))
 
     def _read(self, link: Link) -> None:
         data = link.sock.recv(PIECE)
-        if not data:
+        if link.leaving:
+            link.leaving -= len(data)
+        if not data or link.leaving < 0:
             self._close(link)
+            return
+        if link.leaving:
             return
         if not link.parser.begun:
             link.since = time.monotonic()
@@ -224,7 +237,7 @@ class Relay:
         except OSError:
             data = b""
         if not data:
-            self._kill()
+            self._signal(signal.SIGKILL)
             os._exit(1)
         for head, body in self.incoming.feed(data):
             if head.get("stop"):
@@ -246,8 +259,12 @@ class Relay:
         if link.out:
             with contextlib.suppress(BlockingIOError):
                 link.out = link.out[link.sock.send(link.out) :]
-        if not link.out and not link.keep:
-            self._close(link)
+        if not link.out and not link.keep and not link.leaving:
+            # closed at once, what the client still sends would make the kernel drop our answer
+            link.sock.shutdown(socket.SHUT_WR)
+            link.leaving = LEAVING
+            link.since = time.monotonic()
+            self.select.modify(link.sock, selectors.EVENT_READ, link)
             return
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if link.out else 0)
         self.select.modify(link.sock, wanted, link)
@@ -286,23 +303,20 @@ class Relay:
         for link in list(self.links.values()):
             if link.waiting:
                 continue
-            if now - link.since > (REQUEST_S if link.parser.begun or link.out else IDLE_S):
+            if link.leaving and now - link.since > LEAVING_S:
+                self._close(link)
+            elif now - link.since > (REQUEST_S if link.parser.begun or link.out else IDLE_S):
                 if link.parser.begun and not link.out:
                     link.keep = False
                     self._send(link, _refusal(408, "the request took too long"))
                 self._close(link)
-        if self.kill_at is not None and now >= self.kill_at:
-            self._kill()
+        if self.end_at and now >= self.end_at[0][0]:
+            self._signal(self.end_at.pop(0)[1])
 
     def _stop(self) -> None:
-        if self.kill_at is None:
-            self.stopped = True
-            self.kill_at = time.monotonic() + GRACE_S
-            self._signal(signal.SIGTERM)
-
-    def _kill(self) -> None:
-        self.stopped = True
-        self._signal(signal.SIGKILL)
+        if not self.stopped:
+            self.stopped, now = True, time.monotonic()
+            self.end_at = [(now + TERM_S, signal.SIGTERM), (now + TERM_S + KILL_S, signal.SIGKILL)]
 
     def _signal(self, number: int) -> None:
         for target in (-self.pid, self.pid):  # its group, and itself where it left that
