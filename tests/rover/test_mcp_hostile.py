@@ -176,6 +176,10 @@ def test_memory_of_all_servers_is_bounded_together(engine: Engine) -> None:
          "[left out: video, v]"),
         ("def call(id, params): text(id, '{\"a\": 1}', structuredContent={'a': 1})", '{"a": 1}'),
         ("def call(id, params): text(id, 'see', structuredContent={'a': 1})", 'see\n{"a": 1}'),
+        ("def call(id, params): text(id, '7', structuredContent={'result': 7})", "7"),
+        ("def call(id, params): text(id, 'a', structuredContent={'result': 'a'})", "a"),
+        ("def call(id, params): say(id=id, result={'content': [{'type': 'text', 'text': t} for t in 'ab'], "
+         "'structuredContent': {'result': ['a', 'b']}})", "a\nb"),
         ("def call(id, params): say(id=id, result={'content': [{'type': 'resource', 'resource': {'uri': 'u:x', "
          "'text': 'inside'}}, {'type': 'resource', 'resource': {'uri': 'u:y', 'blob': 'YWI='}}, "
          "{'type': 'resource_link', 'uri': 'u:z'}]})",

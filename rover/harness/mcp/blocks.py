@@ -20,7 +20,7 @@ def text_of(result: dict[str, Any]) -> str:
         raise Broken("the content of its result is no list")
     parts = [shown(block) for block in blocks]
     structured = result.get("structuredContent")
-    if structured is not None and not any(same(block, structured) for block in blocks):
+    if structured is not None and not told(blocks, structured):
         parts.append(json.dumps(structured, ensure_ascii=False))
     return "\n".join(parts)
 
@@ -51,15 +51,19 @@ def left_out(kind: str, name: Any, mime: Any, data: Any) -> str:
     return f"[left out: {', '.join(about)}]"
 
 
-def same(block: Any, value: Any) -> bool:
-    """Whether a text block says this value, as JSON; a bare one is wrapped by servers as {"result": value}."""
-    if not isinstance(block, dict) or block.get("type") != "text":
-        return False
-    text = block.get("text")
-    values = [value]
-    if isinstance(value, dict) and list(value) == ["result"]:
-        values.append(value["result"])
+def told(blocks: list[Any], value: Any) -> bool:
+    """Whether text blocks say this value already: one of them, or one for each item of a list. Servers wrap what is
+    no object as {"result": value}."""
+    texts = [block["text"] for block in blocks if block["type"] == "text" and isinstance(block.get("text"), str)]
+    inner = value["result"] if isinstance(value, dict) and list(value) == ["result"] else value
+    if any(same(text, value) or same(text, inner) for text in texts):
+        return True
+    return isinstance(inner, list) and len(inner) == len(texts) and all(map(same, texts, inner))
+
+
+def same(text: str, value: Any) -> bool:
+    """Whether a text is this value, plainly or as JSON."""
     try:
-        return text in values or json.loads(text or "") in values
-    except (ValueError, TypeError, RecursionError):
+        return bool(text == value or json.loads(text) == value)
+    except (ValueError, RecursionError):
         return False
