@@ -225,7 +225,7 @@ def test_an_earlier_context_brings_the_resources_that_it_was_bound_to() -> None:
 
 def test_every_proposer_is_one() -> None:
     assert all(isinstance(p, Proposer) for p in proposers())
-    assert len({p.name for p in proposers()}) == len(proposers()) == 17
+    assert len({p.name for p in proposers()}) == len(proposers()) == 19
 
 
 # --- checks from a contract ----------------------------------------------------------------------------------

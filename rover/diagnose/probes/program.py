@@ -35,14 +35,24 @@ _LIMITS = {
 }  # fmt: skip
 
 
-class OwnSolution:
+class _OfPrograms:
+    """A probe that has nothing to say of other packages."""
+
+    def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
+        return self.found(ctx) if ctx.env.verifier.program is not None else ()
+
+    def found(self, ctx: ProbeContext) -> tuple[Finding, ...]:
+        raise NotImplementedError
+
+
+class OwnSolution(_OfPrograms):
     """The program can judge the work of the package's own solution."""
 
     name = "own_solution"
     written_for = frozenset({"verifier_crash"})
     cost = 2
 
-    def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
+    def found(self, ctx: ProbeContext) -> tuple[Finding, ...]:
         run = ctx.runs.demonstrator
         if run is None or run.verdict.outcome != "verifier_error":
             return ()
@@ -50,14 +60,14 @@ class OwnSolution:
         return (_finding(self.name, "verifier_crash", text, ("verifier",), run.id, subject="reward"),)
 
 
-class SolutionInputs:
+class SolutionInputs(_OfPrograms):
     """Every file of the workspace that the solution reads is there."""
 
     name = "solution_inputs"
     written_for = frozenset({"missing_input", "misnamed_input"})
     cost = 2
 
-    def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
+    def found(self, ctx: ProbeContext) -> tuple[Finding, ...]:
         run, env = ctx.runs.demonstrator, ctx.env
         if run is None:
             return ()
@@ -72,14 +82,14 @@ class SolutionInputs:
         return tuple(out)
 
 
-class SolutionRoom:
+class SolutionRoom(_OfPrograms):
     """The limits leave room for the package's own solution."""
 
     name = "solution_room"
     written_for = frozenset({"limits_too_tight", "budget_too_small"})
     cost = 2
 
-    def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
+    def found(self, ctx: ProbeContext) -> tuple[Finding, ...]:
         run = ctx.runs.demonstrator
         if run is None or run.verdict.outcome == "infra_error":
             return ()
@@ -98,14 +108,14 @@ class SolutionRoom:
         return (_finding(self.name, "budget_too_small", text, ("harness",), *ids, subject="budget", limit="seconds"),)
 
 
-class DeliverableNames:
+class DeliverableNames(_OfPrograms):
     """Request, solution and tests call the files that are to be made by one name."""
 
     name = "deliverable_names"
     written_for = frozenset({"renamed_deliverable", "missing_given", "unsound_reference"})
     cost = 2
 
-    def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
+    def found(self, ctx: ProbeContext) -> tuple[Finding, ...]:
         run = ctx.runs.demonstrator
         if run is None or run.end != "completed" or run.verdict.outcome == "infra_error":
             return ()
@@ -136,14 +146,14 @@ class DeliverableNames:
         )
 
 
-class LeftOver:
+class LeftOver(_OfPrograms):
     """What is to be made is not there yet: the start does not pass for a file that the solution makes by itself."""
 
     name = "left_over"
     written_for = frozenset({"leftover_output"})
     cost = 2
 
-    def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
+    def found(self, ctx: ProbeContext) -> tuple[Finding, ...]:
         env = ctx.env
         if ctx.runs.start_verdict.outcome != "passed":
             return ()
@@ -160,14 +170,14 @@ class LeftOver:
         return ()
 
 
-class AnswerInView:
+class AnswerInView(_OfPrograms):
     """What the solution finds out stands in no file that the request does not point to; nor do solution and tests."""
 
     name = "answer_in_view"
     written_for = frozenset({"leaked_answer", "verifier_readable"})
     cost = 2
 
-    def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
+    def found(self, ctx: ProbeContext) -> tuple[Finding, ...]:
         env, run = ctx.env, ctx.runs.demonstrator
         out = []
         scripts = dict(_scripts(env))
@@ -190,14 +200,14 @@ class AnswerInView:
         return tuple(out)
 
 
-class GradedAgain:
+class GradedAgain(_OfPrograms):
     """Graded again, start and solution get the same marks."""
 
     name = "graded_again"
     written_for = frozenset({"flaky_verifier"})
     cost = 2
 
-    def run(self, ctx: ProbeContext) -> tuple[Finding, ...]:
+    def found(self, ctx: ProbeContext) -> tuple[Finding, ...]:
         states = [dict(ctx.env.start)]
         if (run := ctx.runs.demonstrator) is not None and run.end == "completed":
             states.append(dict(run.result.end))
