@@ -1,0 +1,252 @@
+"""The host's side of one box: a container, replaced where the box is to be of another size."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+from rover.sandbox.box import PATIENCE, completed, exit_code
+from rover.sandbox.docker.conversation import Conversation
+from rover.sandbox.docker.engine import Engine, Started
+from rover.sandbox.docker.inside.wire import Closed, Message
+from rover.sandbox.docker.layout import Layout, Shape
+from rover.sandbox.docker.stream import Stream
+from rover.sandbox.inside import frames
+from rover.sandbox.paths import check_paths
+from rover.sandbox.protocol import CallResult, Completed, Entry, Files, Snapshot
+from rover.sandbox.warm import kind, warm
+from rover_store.errors import SandboxError
+from rover_store.ids import blob_id
+from rover_store.records import Limits
+
+#: Seconds that a container may take to say that it runs, and to end.
+START_S, END_S = 60.0, 5.0
+
+
+class DockerSandbox:
+    """One living box. One request at a time; `close` may be called from any thread and ends a running job.
+
+    The file system of its workspace has a fixed size, so a reset to other limits, or to a start state of another
+    order of magnitude, takes another container.
+    """
+
+    def __init__(self, engine: Engine, image: str, layout: Layout, limits: Limits, env: Mapping[str, str]) -> None:
+        self._engine, self._image, self._layout = engine, image, layout
+        self._limits = limits
+        self._env = dict(env)
+        self._container: Container | None = None
+        self._closed = False
+        self._start: dict[str, Entry] | None = None  # None: nothing is laid out
+        self._files: Files = {}  # of the start, for another container
+
+    def run(
+        self,
+        argv: list[str],
+        *,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+        channel: socket.socket | None = None,
+    ) -> Completed:
+        limits = limits or self._limits
+        variables = {**self._env, **(env or {}), **({} if channel is None else {"ROVER_CHANNEL": "3"})}
+        head = {"do": "run", "argv": argv, "env": variables, "limits": limits.model_dump()}
+        container = self._living()
+        try:
+            container.allow(limits.processes)
+            if channel is None:
+                answer = container.ask(head, [stdin], limits.wall_s)
+            else:
+                answer = container.live({**head, "live": True}, stdin, channel, limits.wall_s)
+        except Closed:
+            return Completed(None, b"", b"", "cancelled")
+        return completed(frames.Message(answer.head, answer.body, []))
+
+    def call(self, entry: str, payload: Any, *, limits: Limits | None = None) -> CallResult:
+        limits = limits or self._limits
+        modules = warm(entry.partition(":")[0], self._start or ())
+        head = {"do": "call", "warm": modules, "kind": kind(modules), "limits": limits.model_dump()}
+        job = json.dumps({"entry": entry, "payload": payload}).encode()
+        container = self._living()
+        try:
+            container.allow(limits.processes, kind(modules))
+            return _returned(container.ask(head, [job], limits.wall_s))
+        except Closed:
+            return CallResult(error="cancelled", breach="cancelled")
+
+    def snapshot(self) -> Snapshot:
+        answer = self._ask({"do": "snapshot"})
+        entries = dict(self._start or {})
+        for path in answer.head["removed"]:
+            entries.pop(path, None)
+        if changed := answer.head["entries"]:
+            entries.update((path, Entry(*found)) for path, found in changed.items())
+            entries = dict(sorted(entries.items()))
+        rest, new = memoryview(answer.body), {}
+        for blob, size in answer.head["new"]:
+            new[blob] = bytes(rest[:size])
+            rest = rest[size:]
+        return Snapshot(entries, new, answer.head["refused"])
+
+    def reset(self, files: Files | None = None, *, limits: Limits | None = None) -> None:
+        if self._closed:
+            raise SandboxError("the box is closed")
+        self._limits = limits or self._limits
+        start = self._start if files is None else _entries(files)
+        if start is None:
+            raise SandboxError("the box has no start state: the last one could not be laid out")
+        shape = Shape.of(self._limits, [entry.size for entry in start.values()])
+        fresh = self._container is None or self._container.shape != shape
+        if fresh:
+            self._replace(shape)
+        bounds = {"disk_bytes": shape.disk, "room": shape.room}
+        if not fresh and (files is None or start == self._start):
+            self._ask({"do": "reset", **bounds})
+            return
+        files = self._files if files is None else files
+        self._start = None
+        rows = [[path, entry.blob, entry.size] for path, entry in start.items()]
+        missing = set(self._ask({"do": "missing", "files": rows}).head["missing"])
+        send = {entry.blob: files[path] for path, entry in start.items() if entry.blob in missing}
+        head = {"do": "start", "files": rows, "blobs": [[blob, len(data)] for blob, data in send.items()], **bounds}
+        self._ask(head, list(send.values()))
+        self._start, self._files = start, files
+
+    def prepare(self, modules: tuple[str, ...] = ()) -> None:
+        """Start the process that calls are forked from, so that the first call finds it."""
+        self._living().allow(self._limits.processes, kind(modules))
+        self._ask({"do": "warm", "kind": kind(modules)})
+
+    def processor_time(self) -> float:
+        """Seconds of processor time that everything in the container has used so far."""
+        return float(self._ask({"do": "usage"}).head["cpu_s"])
+
+    def descriptors(self) -> int:
+        """How many descriptors the box's first process has open."""
+        return int(self._ask({"do": "usage"}).head["descriptors"])
+
+    def close(self) -> None:
+        self._closed = True
+        if self._container is not None:
+            self._container.close()
+
+    def _replace(self, shape: Shape) -> None:
+        if self._container is not None:
+            self._container.close()
+        self._container = Container(self._engine, self._image, self._layout, shape, self._limits.processes)
+        if self._closed:
+            self._container.close()
+
+    def _living(self) -> Container:
+        if self._closed or self._container is None:
+            raise SandboxError("the box is closed")
+        return self._container
+
+    def _ask(self, head: dict[str, Any], parts: list[bytes] | None = None) -> Message:
+        try:
+            return self._living().ask(head, parts or [], 0)
+        except Closed:
+            raise SandboxError(f"{head['do']}: the box was closed meanwhile") from None
+
+
+class Container:
+    """One container and the conversation with its first process. Whatever breaks that off ends the container."""
+
+    def __init__(self, engine: Engine, image: str, layout: Layout, shape: Shape, processes: int) -> None:
+        self.shape = shape
+        self._engine = engine
+        self._warm: set[str] = set()  # warm processes that were asked for
+        self._allowed = _own(processes, 0)
+        self._closed = False
+        self._allowing = threading.Lock()
+        started = engine.start(image, layout, shape, self._allowed)
+        self._id, self._talk = started.id, Conversation(started.stream)
+        self._end = weakref.finalize(self, _end, engine, started, self._talk, os.getpid())
+        try:
+            started.stream.send(layout.config, [], START_S)
+            started.stream.receive(START_S)
+        except (Closed, TimeoutError):
+            said = started.stream.last_words() or "it did not start"
+            self.close()
+            raise SandboxError(f"the container ended at once: {said}") from None
+        except BaseException:
+            self.close()
+            raise
+
+    def ask(self, head: dict[str, Any], parts: list[bytes], seconds: float) -> Message:
+        """One exchange; Closed where another thread closed the box meanwhile."""
+        return self._checked(lambda: self._talk.ask(head, parts, seconds + PATIENCE))
+
+    def live(self, head: dict[str, Any], stdin: bytes, channel: socket.socket, seconds: float) -> Message:
+        return self._checked(lambda: self._talk.live(head, stdin, channel, seconds + PATIENCE))
+
+    def allow(self, processes: int, kind: str = "") -> None:
+        """See to it that a job can have so many processes and no more: rover's own in the container count too."""
+        with self._allowing:
+            self._warm |= {kind} if kind else set()
+            if (need := _own(processes, len(self._warm))) != self._allowed:
+                self._engine.allow_processes(self._id, need)
+                self._allowed = need
+
+    def close(self) -> None:
+        self._closed = True
+        self._end()
+
+    def _checked(self, exchange: Any) -> Message:
+        if self._closed:
+            raise SandboxError("the box is closed")
+        try:
+            answer: Message = exchange()
+        except (Closed, TimeoutError, OSError) as error:
+            if self._closed:
+                raise Closed from None
+            said = self._talk.stream.last_words()
+            self.close()
+            slow = "does not answer" if isinstance(error, TimeoutError) else "ended unexpectedly"
+            raise SandboxError(f"the box {slow}{': ' + said if said else ''}") from None
+        except BaseException:
+            self.close()
+            raise
+        if "error" in answer.head:
+            raise SandboxError(f"in the box: {answer.head['error']}")
+        return answer
+
+
+def _own(processes: int, warm: int) -> int:
+    return processes + 1 + warm
+
+
+def _entries(files: Files) -> dict[str, Entry]:
+    """A start state as a manifest, sorted."""
+    check_paths(files)
+    return {path: Entry(blob_id(files[path]), len(files[path])) for path in sorted(files)}
+
+
+def _returned(answer: Message) -> CallResult:
+    said, body = answer.head, answer.body
+    out, err = body[: said["stdout"]], body[said["stdout"] : said["stdout"] + said["stderr"]]
+    text = body[said["stdout"] + said["stderr"] :]
+    if said["breach"]:
+        return CallResult(error=f"over the limit on {said['breach']}", breach=said["breach"], stdout=out, stderr=err)
+    try:
+        value = json.loads(text)
+        return CallResult(value.get("value"), value.get("error", ""), value.get("traceback", ""), None, out, err)
+    except (ValueError, RecursionError, AttributeError):
+        reason = f"the call ended without a value (exit {exit_code(said['status'])})"
+        return CallResult(error=reason, stdout=out, stderr=err)
+
+
+def _end(engine: Engine, started: Started, talk: Conversation, owner: int) -> None:
+    """Hang up, which ends the container, and wait until it has. A forked copy of the process that started it only
+    lets go of it."""
+    stream: Stream = started.stream
+    if os.getpid() == owner:
+        stream.hang_up()
+        if not talk.wait_until_unread(END_S) or not stream.drain(END_S):
+            engine.remove(started.id)
+    stream.close()

@@ -1,0 +1,172 @@
+"""The Docker engine, through its SDK: every failure becomes a SandboxError of one line that says what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from rover.sandbox.docker import owner
+from rover.sandbox.docker.layout import CAPABILITIES, Layout, Shape, file_systems, first_process, memory
+from rover.sandbox.docker.remedies import explain
+from rover.sandbox.docker.stream import Stream
+from rover_store.errors import SandboxError
+
+#: Seconds that the engine may take for one request.
+PATIENCE = 120
+#: A box's weight against 1024 of other work, where processors are short.
+SHARE = 512
+
+
+class Started(NamedTuple):
+    """A container that runs, and the stream to its first process."""
+
+    id: str
+    stream: Stream
+
+
+class Engine:
+    """One connection. SandboxError where there is none to be had."""
+
+    def __init__(self) -> None:
+        self._client = _connect()
+        with telling():
+            self.info: dict[str, Any] = self._client.info()
+        if self.info.get("OSType") != "linux":
+            raise SandboxError(f"the Docker engine runs {self.info.get('OSType')} containers, rover needs linux ones")
+
+    def close(self) -> None:
+        self._client.close()
+
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        """What this engine cannot bound, by the names of the protocol."""
+        needs = {"hard memory ceiling": "MemoryLimit", "processor share": "CPUShares", "process limit": "PidsLimit"}
+        return tuple(name for name, key in needs.items() if not self.info.get(key))
+
+    # --- images --------------------------------------------------------------------------------------------
+    def image(self, name: str) -> dict[str, Any] | None:
+        """What the engine knows of an image; None where it has none of this name."""
+        from docker.errors import ImageNotFound
+
+        with telling():
+            try:
+                return dict(self._client.inspect_image(name))
+            except ImageNotFound:
+                return None
+
+    def import_image(self, data: bytes, repository: str, tag: str, label: str) -> None:
+        with telling():
+            self._client.import_image_from_data(data, repository=repository, tag=tag, changes=[f"LABEL {label}={tag}"])
+
+    # --- containers ----------------------------------------------------------------------------------------
+    def start(self, image: str, layout: Layout, shape: Shape, processes: int) -> Started:
+        """Start a container. It ends, and the engine removes it, when the stream is hung up or this process ends."""
+        from docker.types import Mount
+
+        argv = first_process(layout)
+        mounts = [Mount(target, source, type="bind", read_only=True) for source, target in layout.shown]
+        with telling():
+            host = self._client.create_host_config(
+                mounts=mounts,
+                tmpfs=file_systems(shape, layout.hidden),
+                pids_limit=processes,
+                cap_add=list(CAPABILITIES),
+                **self._bounds(shape),
+            )
+            made = self._client.create_container(
+                image,
+                entrypoint=argv[:1],
+                command=argv[1:],
+                user="0:0",
+                hostname="box",
+                stdin_open=True,
+                working_dir="/",
+                environment={"LD_PRELOAD": "", "LD_LIBRARY_PATH": ""},
+                healthcheck={"test": ["NONE"]},
+                labels=owner.labels(),
+                host_config=host,
+            )["Id"]
+        try:
+            return Started(made, self._attach(made))
+        except BaseException:
+            self.remove(made)
+            raise
+
+    def _bounds(self, shape: Shape) -> dict[str, Any]:
+        from docker.types import LogConfig, Ulimit
+
+        most = memory(shape)
+        return {
+            "network_mode": "none",
+            "dns": ["127.0.0.1"],
+            "ipc_mode": "private",
+            "read_only": True,
+            "cap_drop": ["ALL"],
+            "security_opt": ["no-new-privileges"],
+            "mem_limit": most,
+            "memswap_limit": most,
+            "cpu_shares": SHARE,
+            "ulimits": [Ulimit(name="nofile", soft=4096, hard=4096), Ulimit(name="core", soft=0, hard=0)],
+            "log_config": LogConfig(type="none"),
+            "auto_remove": True,
+            "init": False,
+        }
+
+    def _attach(self, container: str) -> Stream:
+        with telling():
+            raw = self._client.attach_socket(container, {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+            stream = Stream(raw)
+            try:
+                self._client.start(container)
+            except BaseException:
+                stream.close()
+                raise
+            return stream
+
+    def allow_processes(self, container: str, processes: int) -> None:
+        """Change how many processes a running container may have."""
+        with telling():  # the SDK's own update knows no such limit
+            url = self._client._url("/containers/{0}/update", container)
+            self._client._raise_for_status(self._client._post_json(url, data={"PidsLimit": processes}))
+
+    def remove(self, container: str) -> None:
+        """End and remove a container; nothing is said where it is gone or the engine is."""
+        with contextlib.suppress(SandboxError), telling():
+            self._client.remove_container(container, v=True, force=True)
+
+    def reap(self) -> list[str]:
+        """Remove what processes of this machine left that do not live any more; gives the containers' ids."""
+        with telling():
+            found = self._client.containers(all=True, filters={"label": f"{owner.HOST}={owner.host()}"})
+        dead = [item["Id"] for item in found if not owner.lives(item["Labels"].get(owner.OWNER, ""))]
+        for container in dead:
+            self.remove(container)
+        return dead
+
+
+def _connect() -> Any:
+    try:
+        import docker
+    except ImportError:
+        raise SandboxError("the docker sandbox needs the Python package docker", hint="pip install docker") from None
+    with telling():
+        return docker.APIClient(**docker.utils.kwargs_from_env(), version="auto", timeout=PATIENCE)
+
+
+@contextlib.contextmanager
+def telling() -> Iterator[None]:
+    """Turn what the SDK raises into a SandboxError of one line."""
+    import docker.errors
+    import requests
+
+    try:
+        yield
+    except docker.errors.APIError as error:
+        raise SandboxError(explain(str(error.explanation or error))) from None
+    except (docker.errors.DockerException, requests.RequestException, OSError) as error:
+        where = os.environ.get("DOCKER_HOST", "")
+        raise SandboxError(explain(f"{error}{f', DOCKER_HOST={where}' if where else ''}")) from None
+
+

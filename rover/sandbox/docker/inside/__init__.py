@@ -1,0 +1,1 @@
+"""What runs in the container: standard library and rover.sandbox.inside only."""
