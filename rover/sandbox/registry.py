@@ -18,6 +18,10 @@ def make_runtime(kind: str | None = None) -> Runtime:
         from rover.sandbox.bubblewrap import BubblewrapRuntime
 
         return BubblewrapRuntime()
+    if kind == "docker":
+        from rover.sandbox.docker.runtime import DockerRuntime
+
+        return DockerRuntime()
     if kind == "landlock":
         from rover.sandbox.landlock.runtime import LandlockRuntime
 
