@@ -7,7 +7,9 @@ know that it is not whole. `keep_going` takes the good ones and names the bad.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_record
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,8 @@ from rover.port.protocol import Found, Imported, Recorded, Refused, Replayable, 
 from rover.port.registry import importer
 from rover_store.errors import NotFound, PackageError, UsageError
 from rover_store.files.package_records import check_paths
-from rover_store.ids import check_name
+from rover_store.ids import COMPONENTS, blob_id, check_name
+from rover_store.records import Package
 from rover_store.trees import FILE, tree_id
 
 if TYPE_CHECKING:
@@ -81,6 +84,7 @@ def import_(
     `runtime` is opened where rollouts are to be played again.
     """
     found = _read(request, told)
+    found = [_admitted(store, one) if isinstance(one, Imported) else one for one in found]
     packages = [one for one in found if isinstance(one, Imported)]
     _check_names(packages)
     outcomes = {one.name: _outcome(store, one) for one in packages}
@@ -157,17 +161,48 @@ def _check_names(packages: list[Imported]) -> None:
 
 def tree_of(files: Files) -> str:
     """The tree id that a package will have."""
-    from rover_store.ids import blob_id
-
     return tree_id({path: (FILE, blob_id(data)) for path, data in files.items()})
 
 
+def _admitted(store: Store, one: Imported) -> Imported:
+    """The package with the admission that this store holds for these very components; none comes from outside."""
+    record = Package.load(one.files["package.json"], "package.json") if "package.json" in one.files else None
+    if record is None:
+        return one
+    admission = None
+    with suppress(NotFound):
+        present = store.package(one.name)
+        stored = Package.load(store.objects.read(_item(store, present.tree)), "package.json")
+        if stored.admission is not None and stored.admission.components == _components(one.files):
+            admission = stored.admission
+    if record.admission == admission:
+        return one
+    data = record.model_copy(update={"admission": admission}).dump()
+    return replace_record(one, files={**one.files, "package.json": data})
+
+
+def _item(store: Store, tree: str) -> str:
+    found = store.objects.subtree(tree, "package.json")
+    if found is None:
+        raise NotFound("file", "package.json")
+    return found.id
+
+
+def _components(files: Files) -> dict[str, str]:
+    own = {c: {p[len(c) + 1 :]: d for p, d in files.items() if p.startswith(f"{c}/")} for c in COMPONENTS}
+    return {c: tree_of(inner) for c, inner in own.items()}
+
+
 def _outcome(store: Store, one: Imported) -> str:
+    """What is here already stays as it is: where it was found this time is no change of it."""
     try:
         present = store.package(one.name)
     except NotFound:
         return "added"
-    return "unchanged" if present.tree == tree_of(one.files) else "replaced"
+    items = store.objects.read_tree(present.tree)
+    here = {path: item.id for path, item in items.items() if path != "package.json"}
+    came = {path: blob_id(data) for path, data in one.files.items() if path != "package.json"}
+    return "unchanged" if here == came else "replaced"
 
 
 def _row(one: Found, outcomes: dict[str, str]) -> ImportRow:
@@ -193,9 +228,13 @@ def _commit(
         return ""
     plural = "" if len(changed) == 1 else "s"
     with store.write(command or f"import {request.kind}") as tx:
+        present = store.resources()
         for one in changed:
             for name, files in sorted(one.resources.items()):
-                tx.set_resource(name, tx.tree(files))
+                # another version that is here stays what the others are bound to; history holds this one
+                tree = tree_of(files)
+                if name not in present or (present[name] != tree and not store.objects.exists(tree)):
+                    tx.set_resource(name, tx.tree(files))
             tx.set_package(one.name, tx.tree(one.files))
         subject = f"Import {len(changed)} package{plural} from {request.kind} ({request.path.resolve().name})"
         return tx.commit(subject, trailers={"Rover-Import": request.kind}, time=time)

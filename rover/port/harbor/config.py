@@ -63,7 +63,7 @@ def check(config: Config) -> None:
 
 def _check_names(config: Config) -> None:
     name = (config.get("task") or {}).get("name")
-    if name is not None and (not _NAME.fullmatch(name) or ".." in name):
+    if name is not None and not is_name(name):
         raise PackageError(FILE, "task.name", f"{name!r} is not of the form org/name")
     seen = set()
     for number, step in enumerate(config.get("steps") or ()):
@@ -78,6 +78,11 @@ def _check_names(config: Config) -> None:
         source = artifact if isinstance(artifact, str) else artifact["source"]
         if ".." in source.split("/"):
             raise PackageError(FILE, f"artifacts.{number}.source", f"{source!r} holds `..`")
+
+
+def is_name(name: str) -> bool:
+    """Whether it is of the form org/name."""
+    return bool(_NAME.fullmatch(name)) and ".." not in name
 
 
 def is_step(name: str) -> bool:

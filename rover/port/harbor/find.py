@@ -34,6 +34,7 @@ class Place:
     #: what the dataset says of it
     name: str = ""
     digest: str = ""
+    note: str = ""
 
 
 def find(path: Path) -> Iterator[Place]:
@@ -105,7 +106,7 @@ def _unlinked(files: dict[str, Item]) -> dict[str, Item]:
 
 
 def _of_dataset(data: bytes, found: list[Place]) -> Iterator[Place]:
-    """The tasks that a dataset lists, each beside it and of the digest that it names."""
+    """The tasks that a dataset lists, each beside it and of the digest that it names; then what else lies there."""
     manifest = configs.parse(data, DATASET)
     about = manifest.get("dataset")
     name = about.get("name", "") if isinstance(about, dict) else ""
@@ -116,7 +117,7 @@ def _of_dataset(data: bytes, found: list[Place]) -> Iterator[Place]:
         raise PackageError(DATASET, "tasks", "lists no task")
     names = {_name_of(place): place for place in found}
     folders = {place.folder: place for place in found}
-    seen = set()
+    seen, listed = set(), set()
     for number, task in enumerate(tasks):
         wanted = _text(task, "name", number)
         digest = _text(task, "digest", number)
@@ -129,7 +130,11 @@ def _of_dataset(data: bytes, found: list[Place]) -> Iterator[Place]:
         if place is None:
             reason = f"{wanted!r} does not lie beside it; `harbor download` fetches a dataset with its tasks"
             raise PackageError(DATASET, f"tasks.{number}.name", reason)
+        listed.add(place.path)
         yield Place(place.path, place.folder, place.read, name, wanted, digest)
+    for place in found:
+        if place.path not in listed:
+            yield Place(place.path, place.folder, place.read, note=f"{DATASET} does not list it")
 
 
 def _text(task: dict[str, Any], key: str, number: int) -> str:
@@ -152,7 +157,7 @@ def _name_of(place: Place) -> str:
 def check_digest(place: Place, tree: dict[str, Item]) -> str:
     """PackageError where a task is not the one that its dataset names. What cannot be judged is said."""
     if not place.digest:
-        return ""
+        return place.note
     found = content_digest(tree)
     if not found:
         return "its digest is not checked: it has ignore rules of its own"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from rover.port.harbor.carried import changed, is_carrier, unpacked
 from rover.port.harbor.find import Place, check_digest, find
 from rover.port.harbor.package import Made, Origin, make
+from rover.port.harbor.tree import Tree
 from rover.port.protocol import Found, Imported, Refused, Wanted
+from rover.sandbox.protocol import Files
 from rover_store.errors import PackageError
 
 #: bytes of all packages of one import: they are held until the commit
@@ -27,14 +30,15 @@ class HarborImporter:
             try:
                 tree = place.read()
                 note = check_digest(place, tree)
-                made = make(tree, Origin(place.folder, place.dataset))
+                made, resources, told = _made(tree, Origin(place.folder, place.dataset))
             except PackageError as error:
                 yield Refused(source, error.file, error.field, error.reason)
                 continue
             taken += sum(map(len, made.files.values()))
             if taken > MOST_BYTES:
                 raise PackageError(source, "", f"all together hold more than {MOST_BYTES >> 30} GB; use --only")
-            yield _found(made, source, note)
+            notes = tuple(text for text in (*made.notes, *told, note) if text)
+            yield Imported(made.name, made.files, source, resources, made.unknown, made.needs, notes)
 
 
 def _wanted(path: Path, wanted: Wanted) -> Iterator[Place]:
@@ -47,6 +51,12 @@ def _wanted(path: Path, wanted: Wanted) -> Iterator[Place]:
             return
 
 
-def _found(made: Made, source: str, note: str) -> Imported:
-    notes = (*made.notes, note) if note else made.notes
-    return Imported(made.name, made.files, source, {}, made.unknown, made.needs, notes)
+def _made(tree: Tree, origin: Origin) -> tuple[Made, Mapping[str, Files], tuple[str, ...]]:
+    """The package of a task: the one that it carries, where it is one of rover's own that nobody changed since."""
+    if not is_carrier(tree):
+        return make(tree, origin), {}, ()
+    if other := changed(tree):
+        note = f"{other} is not as rover exported it, so the task is taken as a task, not as the package it carries"
+        return make(tree, origin), {}, (note,)
+    name, files, resources = unpacked(tree)
+    return Made(name, files, (), (), ()), resources, ("it carries its package, which is taken as it was",)

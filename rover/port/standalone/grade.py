@@ -3,8 +3,8 @@
     python3 grade.py END [--message FILE] [--reward DIR]
 
 END is the folder that an agent left. What the checks say is printed as one JSON object; with --reward it is also
-written to DIR/verdict.json, and the reward to DIR/reward.json: `reward` is 1 where the state passes, else 0; `share`
-is the weighted share of the criteria, `gate` whether all critical ones hold, and `criterion.ID` the score of each.
+written to DIR/verdict.json (`gate`: whether all critical criteria hold; a score and a reason for each), and the reward
+to DIR/reward.json: `reward` is 1 where the state passes, else 0; `share` the weighted share of the criteria.
 
 A check that fails is no reward: then no reward is written, and the exit code is 3. Exit code 0 otherwise, pass or not.
 
@@ -99,9 +99,8 @@ def judged(plan: Json, said: dict[str, Json]) -> Json:
 
 
 def rewards(verdict: Json) -> dict[str, float]:
-    """A flat object of numbers."""
-    out: dict[str, float] = {"reward": int(verdict["passed"]), "share": verdict["share"], "gate": verdict["gate"]}
-    return out | {f"criterion.{name}": found["score"] for name, found in verdict["scores"].items()}
+    """A flat object of numbers, of the same keys for every package."""
+    return {"reward": int(verdict["passed"]), "share": verdict["share"]}
 
 
 # --- the end state -----------------------------------------------------------------------------------------
