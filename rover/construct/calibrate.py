@@ -105,7 +105,7 @@ def program_rows(engine: Engine, env: Env) -> list[Row]:
     found = solved(engine, env)
     if found is None:
         return rows
-    row = _all_right("solution", "reference", found.verdict)
+    row = _all_right("solution", "reference", counting(found.verdict))
     if found.problem and not _undecided(found.verdict):
         row = Row("solution", "reference", "accepted", "error", None, found.problem)
     rows.append(replace(row, rollout=found.result.id))
@@ -119,6 +119,12 @@ def program_rows(engine: Engine, env: Env) -> list[Row]:
     verdicts = engine.grade_states([(env, state, "") for _, state in states])
     rows += [_below_mark(name, "negative", env, v) for (name, _), v in zip(states, verdicts, strict=True)]
     return [replace(r, requirement=need) if r.kind == "negative" else r for r in rows]
+
+
+def counting(verdict: Verdict) -> Verdict:
+    """The verdict without scores that are told and count for nothing."""
+    scores = tuple(s for s in verdict.scores if s.weight > 0 or s.critical)
+    return verdict.model_copy(update={"scores": scores})
 
 
 def _again(case: str, env: Env, engine: Engine, state: Files, first: Verdict, kind: Kind, expected: Seen) -> Row:

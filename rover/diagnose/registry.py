@@ -76,7 +76,7 @@ FOR_PROGRAMS = frozenset(
 )  # fmt: skip
 _ALSO = frozenset(
     {
-        "inputs", "edges", "coverage", "named_tools", "clock", "start", "recorded", "replay", "attackers", "agreement",
+        "inputs", "edges", "named_tools", "clock", "start", "recorded", "replay", "attackers", "agreement",
         "same_score",
     }
 )  # fmt: skip

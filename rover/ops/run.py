@@ -222,12 +222,13 @@ def policy_of(store: Store, entry: PackageEntry, request: RunRequest) -> Policy:
             raise NotFound("rollout", prefix, hint="several begin like this" if len(ids) > 1 else "")
         return found
 
-    def solution() -> dict[str, bytes]:
-        if store.objects.subtree(entry.tree, f"{WHERE}{SCRIPT}") is None:
+    def solution(slip: str) -> Policy:
+        from rover.construct.solved import solution_of
+
+        own = solution_of(load_env(store, entry.tree), slip)
+        if own is None:
             raise UsageError(f"{entry.name}: the package has no {WHERE}{SCRIPT}, so there is no solution to run")
-        folder = store.objects.subtree(entry.tree, WHERE.strip("/"))
-        assert folder is not None
-        return {path: store.objects.read(item.id) for path, item in store.objects.read_tree(folder.id).items()}
+        return own
 
     return get_policy(request.policy, family=family, recorded=recorded, solution=solution, **request.options)
 

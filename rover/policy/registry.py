@@ -16,7 +16,6 @@ from rover_store.errors import UsageError
 
 if TYPE_CHECKING:
     from rover.policy.slip import Slip
-    from rover.sandbox.protocol import Files
     from rover_store.records import Trajectory
 
 GROUP = "rover.policies"
@@ -39,7 +38,7 @@ def get_policy(
     *,
     family: Solvers | None = None,
     recorded: Callable[[str], Trajectory] | None = None,
-    solution: Callable[[], Files] | None = None,
+    solution: Callable[[str], Policy] | None = None,
     server: str = "",
     key: str = "",
     **options: Any,
@@ -49,7 +48,7 @@ def get_policy(
         solver[:demonstrator|:alternative|:hasty][+SLIP]   needs `family`
         scripted:FILE[+SLIP]
         null:NAME, null:tamper:NAME
-        solution                                    needs `solution`: the package's own, as one shell turn
+        solution[+SLIP]                             needs `solution`: the package's own, as one shell turn
         replay:ROLLOUT                              needs `recorded`
         openai:MODEL                                takes `server`, `key` and options of OpenAIPolicy
         command:ARGV, command:FILE.toml             the same, `model` and `agent`; see rover.policy.program
@@ -67,12 +66,10 @@ def get_policy(
 
         name, _, beside = _named(spec, rest, "NAME").partition(":")
         return NullPolicy(name, beside)
-    if kind == "solution":
-        from rover.policy.solution import SolutionPolicy
-
+    if kind.partition("+")[0] == "solution":
         if solution is None:
             raise UsageError(f"{spec}: a solution belongs to a package, and there is none here")
-        return SolutionPolicy(solution())
+        return solution(kind.partition("+")[2])
     if kind == "replay":
         from rover.policy.replay import ReplayPolicy
 

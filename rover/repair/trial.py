@@ -128,4 +128,5 @@ class Trial:
 
 
 def verifier_accepts(verdict: Verdict) -> bool:
-    return verdict.outcome == "passed" and all(s.score == 1.0 for s in verdict.scores)
+    counted = (s for s in verdict.scores if s.weight > 0 or s.critical)
+    return verdict.outcome == "passed" and all(s.score == 1.0 for s in counted)

@@ -30,6 +30,7 @@ class ProgramOracle(Oracle):
     def __init__(self, engine: Engine, contract: Contract, env: Env) -> None:
         super().__init__(engine, contract, env.start)
         self._env = env
+        self._needs = [r.id for r in contract.requirements if r.weight > 0 or r.critical]
 
     def answers(self) -> dict[str, Any]:
         return {}
@@ -53,7 +54,7 @@ class ProgramOracle(Oracle):
         now = {**self._start, **state.changed}
         held = {p: None if p in state.removed or p in state.links else now.get(p) for p in wanted}
         if all(data is not None and same(data, wanted[path]) for path, data in held.items()):
-            return Opinion({r.id: True for r in self._contract.requirements}, {})
+            return Opinion(dict.fromkeys(self._needs, True), {})
         named = set(named_paths(self._env.instruction, self._env.workdir))
         for path, data in held.items():
             if path in named and (why := self._wrong(path, data)):
@@ -72,10 +73,9 @@ class ProgramOracle(Oracle):
         return ""
 
     def _broken(self, why: str) -> Opinion:
-        needs = [r.id for r in self._contract.requirements]
-        if len(needs) != 1:
+        if len(self._needs) != 1:
             return Opinion({}, {}, broken=why)
-        return Opinion({needs[0]: False}, {needs[0]: why}, broken=why)
+        return Opinion({self._needs[0]: False}, {self._needs[0]: why}, broken=why)
 
 
 def oracle_of(engine: Engine, env: Env, contract: Contract) -> Oracle:

@@ -128,7 +128,8 @@ def _verifier(env: Env) -> Iterator[str]:
             elif anchors[name].query not in queries:
                 yield f"anchor {name} answers a question that the contract does not ask"
     scored = {c.requirement for c in env.verifier.criteria if c.weight > 0 or c.critical}
-    yield from (f"no criterion scores {name}" for name in rules if name not in scored)
+    told = {r.id for r in env.contract.requirements if env.verifier.program is not None and not r.weight}
+    yield from (f"no criterion scores {name}" for name in rules if name not in scored | told)
 
 
 def _reference(env: Env) -> Iterator[str]:
