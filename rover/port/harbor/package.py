@@ -265,7 +265,7 @@ def _verifier(task: Read) -> Verifier:
     criteria = tuple(
         Criterion(
             id=key, requirement=key, layer="state", evidence="state_difference", check="program",
-            weight=_weight(key, task.keys),
+            weight=_weight(key, task.keys), progress=False,
         )
         for key in task.keys
     )  # fmt: skip
