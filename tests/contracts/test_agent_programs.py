@@ -340,7 +340,8 @@ def test_daemons_end_with_it(quiet: Sandbox) -> None:
 
 
 def test_one_that_ignores_being_asked_to_end(quiet: Sandbox) -> None:
-    script = "import signal\n[signal.signal(n, signal.SIG_IGN) for n in (1, 2, 15)]\n" + DAEMON + "while True: time.sleep(1)"
+    deaf = "import signal\n[signal.signal(n, signal.SIG_IGN) for n in (1, 2, 15)]\n"
+    script = deaf + DAEMON + "while True: time.sleep(1)"
     began = time.monotonic()
     played, _ = play(quiet, python(script), of=job(seconds=1.0))
     assert played.trajectory.error == "the budget of 1 seconds is used up"
@@ -363,7 +364,7 @@ SUICIDES = {
 
 @pytest.mark.parametrize("name", sorted(SUICIDES))
 def test_it_cannot_make_a_failure_look_like_an_accident(quiet: Sandbox, name: str) -> None:
-    script = f"try:\n {SUICIDES[name]}\nexcept BaseException as e: print(type(e).__name__)\ntime.sleep(0.2); sys.exit(4)"
+    script = f"try:\n {SUICIDES[name]}\nexcept BaseException as e: print(e)\ntime.sleep(0.2); sys.exit(4)"
     played, _ = play(quiet, python(script))
     assert played.trajectory.end == "policy_error", played.trajectory.error
     assert "exit code 4" in played.trajectory.error
@@ -403,14 +404,14 @@ print(ask()[0])
     played, server = play(quiet, python(script))
     assert played.trajectory.program is not None
     said = played.trajectory.program.stdout.split()
-    assert said == ["none", "400", "400", "505", "400", "413", "400", "400", "400", "501", "400", "400", "431", "431", "200"]
+    assert " ".join(said) == "none 400 400 505 400 413 400 400 400 501 400 400 431 431 200"
     assert (played.trajectory.end, len(server.asked), played.trajectory.program.refused) == ("completed", 1, 0)
 
 
 BAD_REQUESTS: list[tuple[str, int]] = [
     ("b'nonsense'", 400), ("b'[1]'", 400), ("b'{}'", 400), ("{'messages': []}", 400), ("{'messages': [7]}", 400),
-    ("{'messages': [{'role': 'x'}]}", 400), ("b'[' * 100000", 400), ("b'{\"messages\": [{\"role\": \"user\", \"content\": NaN}]}'", 400),
-    ("b'{\"messages\": [{\"role\": \"user\", \"content\": \"\\\\ud800\"}]}'", 400), ("b'{\"x\": 1e999}'", 400),
+    ("{'messages': [{'role': 'x'}]}", 400), ("b'[' * 100000", 400), ("b'{\"messages\": NaN}'", 400),
+    ("b'{\"messages\": \"\\\\ud800\"}'", 400), ("b'{\"x\": 1e999}'", 400),
     ("{'messages': [{'role': 'user'}], 'n': 5}", 400), ("{'messages': [{'role': 'user'}], 'stream': 'yes'}", 400),
     ("{'messages': [{'role': 'user'}], 'model': 7}", 400),
 ]  # fmt: skip
