@@ -59,7 +59,7 @@ def variables_of(files: Files) -> dict[str, str]:
     """The variables that a container task gives its solution; none where their record cannot be read."""
     try:
         said = json.loads(files.get("verifier/harbor.json", b"{}"))
-        env = said.get("solution", {}).get("env", {})
+        env = said.get("config", {}).get("solution", {}).get("env", {})
         return {str(k): v for k, v in env.items() if isinstance(v, str)}
     except (ValueError, AttributeError, RecursionError):
         return {}
