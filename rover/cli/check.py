@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import typer
 
-from rover.cli.output import Json, Rev, Sandbox, Seed, Workers, counted, note, print_jsonl, progress, table
+from rover.cli.output import (
+    Json,
+    Part,
+    Rev,
+    Sandbox,
+    Seed,
+    Workers,
+    counted,
+    note,
+    print_jsonl,
+    progress,
+    say,
+    table,
+    wrapped,
+)
 from rover.cli.stores import open_store
+from rover_store.errors import UsageError
 
 if TYPE_CHECKING:
     from rover.ops.check import Checked
+    from rover.ops.findings import Said
+    from rover.sandbox.protocol import Runtime
+
+_LEVELS = ("error", "warning", "note")
 
 
 def command(
-    pattern: str = typer.Argument("*", metavar="GLOB", help="Which packages, by a glob on names."),
+    pattern: str = typer.Argument("*", metavar="GLOB|PATH", help="Names in the store, or a folder of tasks."),
     rev: str = Rev,
+    static: bool = typer.Option(False, "--static", help="Run nothing: read records and files alone."),
+    fail_on: str = typer.Option("error", "--fail-on", metavar="LEVEL", help="Exit 1 from error, warning or note on."),
+    sarif: Path = typer.Option(None, "--sarif", metavar="FILE", help="Write the findings there, as SARIF 2.1.0."),
+    base: str = typer.Option("", "--base", metavar="DIR", help="What stands before every path in SARIF."),
     seed: int = Seed,
     workers: int = Workers,
+    shard: str = Part,
     sandbox: str = Sandbox,
     as_json: bool = Json,
 ) -> None:
@@ -25,14 +50,26 @@ def command(
 
     The records must fit together, and the verifier must be right on every case whose answer is known: it rejects
     the start state, every null attacker and every negative, and accepts the reference and every alternative. What
-    was run before is not run again. Ends with exit code 1 where something is wrong.
+    was run before is not run again.
+
+    A package whose verifier is a program is read as a task from elsewhere too (names, leaks, secrets, images,
+    network, times), and diagnosed: its solution and the attackers go through its own harness. PATH checks a folder
+    or archive of Harbor tasks that is in no store, and writes nothing there.
+
+    Exit code 1 where something is wrong, 3 where the sandbox may not run a package and nothing else is wrong. See
+    `rover help check`.
 
     Example: rover check 'my-*'
     """
     from rover.ops.check import check
-    from rover.sandbox.registry import open_runtime
+    from rover.ops.check_folder import check_folder, is_folder_of_tasks
+    from rover.ops.shard import Shard
 
-    store = open_store()
+    if fail_on not in _LEVELS:
+        raise UsageError(f"--fail-on {fail_on}: there are {', '.join(_LEVELS)}")
+    if sarif is not None and not sarif.absolute().parent.is_dir():
+        raise UsageError(f"{sarif}: there is no folder {sarif.parent}")
+    part = Shard.parse(shard) if shard else None
     with progress("packages") as bar:
 
         def told(found: Checked, done: int, total: int) -> None:
@@ -40,38 +77,87 @@ def command(
             if as_json:
                 print_jsonl([_plain(found)])
 
-        every = check(store, open_runtime(sandbox or None), pattern, rev, seed=seed, workers=workers, told=told)
+        if is_folder_of_tasks(pattern):
+            path = Path(pattern).expanduser()
+            every = check_folder(path, _runtime(sandbox, static), seed=seed, workers=workers, shard=part, told=told)
+        else:
+            store = open_store()
+            every = check(
+                store, _runtime(sandbox, static), pattern, rev, seed=seed, workers=workers, shard=part, told=told
+            )
+    if sarif is not None:
+        from rover.ops.sarif import sarif as written
+
+        sarif.write_bytes(written(every, base))
     if not as_json:
         _report(every)
-    for found in every:
-        for line in found.notes:
-            note(f"{found.package}: {line}")
+    _end(every, fail_on)
+
+
+def _runtime(sandbox: str, static: bool) -> Runtime | None:
+    if static:
+        return None
+    from rover.sandbox.registry import open_runtime
+
+    return open_runtime(sandbox or None)
+
+
+def _end(every: tuple[Checked, ...], fail_on: str) -> None:
     wrong = sum(not found.ok for found in every)
-    note(f"{counted(len(every), 'package')} checked, {wrong or 'none'} wrong")
-    if wrong:
+    how = "read" if every and every[0].static else "checked"
+    said = f"{counted(len(every), 'package')} {how}, {wrong or 'none'} wrong"
+    for level in _LEVELS[1:]:
+        count = sum(found.count_level(level) for found in every)
+        said += f", {counted(count, level)}" if count else ""
+    refused = [found for found in every if found.refused]
+    note(said + (f"; {len(refused)} could not be run here" if refused else ""))
+    counts = _LEVELS[: _LEVELS.index(fail_on) + 1]
+    if wrong or any(found.count_level(level) for found in every for level in counts):
         raise typer.Exit(1)
+    if refused:
+        raise typer.Exit(3)
 
 
 def _report(every: tuple[Checked, ...]) -> None:
     from rover.construct.calibrate import Kind
 
     kinds = get_args(Kind)
-    rows = [
-        (f.package, "sound" if f.ok else "wrong", len(f.problems) or "", *(_share(*f.count(k)) for k in kinds))
-        for f in every
-    ]
-    heads = ("package", "", "records", "start", "attacks", "negatives", "ref", "alternat.")
-    print(table(rows, heads, right=range(2, 8)))
-    wrong = [
-        (f.package, f"{file}: {field}" if field else file, reason) for f in every for file, field, reason in f.problems
-    ]
-    wrong += [
-        (f.package, f"{r.kind} {r.case}" if r.case != r.kind else r.kind, f"{r.observed}: {r.reason}")
-        for f in every if f.calibration for r in f.calibration.wrong
-    ]  # fmt: skip
-    if wrong:
-        print()
-        print(table(wrong, ("package", "case or field", "what is wrong")))
+    if any(found.calibration for found in every) or not any(found.said for found in every if found.static):
+        rows = [(f.package, _state(f), len(f.problems) or "", *(_share(*f.count(k)) for k in kinds)) for f in every]
+        heads = ("package", "", "records", "start", "attacks", "negatives", "ref", "alternat.")
+        print(table(rows, heads, right=range(2, 8)))
+    else:
+        counts = [(f.package, _state(f), *(f.count_level(level) or "" for level in _LEVELS)) for f in every]
+        print(table(counts, ("package", "", "errors", "warnings", "notes"), right=range(2, 5)))
+    if all(one.case for found in every for one in found.said):
+        cells = [(f.package, one.case, _what(one)) for f in every for one in f.said]
+        if cells:
+            print()
+            print(table(cells, ("package", "case or field", "what is wrong")))
+        return
+    for found in every:
+        if found.said:
+            say(f"\n{found.package}")
+        for one in found.said:
+            at = f"{one.file}:{one.line}" if one.line else one.file
+            say(f"  {one.level}: {at}: {one.finding.kind}{f' ({one.case})' if one.case not in ('', one.file) else ''}")
+            say(wrapped(f"    {_what(one)}", "    "))
+
+
+def _state(found: Checked) -> str:
+    if not found.ok:
+        return "wrong"
+    return "not run" if found.refused else "read" if found.static else "sound"
+
+
+def _what(one: Said) -> str:
+    finding = one.finding
+    if finding.probe == "calibration":
+        return f"{finding.details['observed']}: {finding.message.partition(': ')[2]}"
+    if finding.probe == "records":
+        field = finding.details.get("field")
+        return finding.message.removeprefix(f"{field}: ") if field else finding.message
+    return finding.message
 
 
 def _share(right: int, of: int) -> str:
@@ -87,8 +173,27 @@ def _plain(found: Checked) -> dict[str, Any]:
         "tree": found.tree,
         "ok": found.ok,
         "problems": [dict(zip(("file", "field", "reason"), p, strict=True)) for p in found.problems],
-        "notes": list(found.notes),
         "cases": [{**asdict(row), "ok": row.ok} for row in calibration.rows] if calibration else None,
+        "findings": [_finding(one) for one in found.said],
+        "static": found.static,
+        "refused": found.refused or None,
         "run": calibration.run if calibration else 0,
         "reused": calibration.reused if calibration else 0,
+    }
+
+
+def _finding(one: Said) -> dict[str, Any]:
+    finding = one.finding
+    return {
+        "level": one.level,
+        "kind": finding.kind,
+        "component": one.component,
+        "file": one.file,
+        "line": one.line,
+        "message": finding.message,
+        "status": finding.status,
+        "probe": finding.probe,
+        "requirement": finding.requirement,
+        "evidence": list(finding.evidence),
+        "details": finding.details,
     }

@@ -8,7 +8,7 @@ from typing import Any
 
 from rover.port.harbor import shell
 from rover.port.harbor.config import environments
-from rover.port.harbor.dockerfile import Dockerfile, read, split
+from rover.port.harbor.dockerfile import Dockerfile, pairs, read, replaced, split
 from rover.port.lint.task import TOML, ForeignTask, component_of, finding, part_of
 from rover_store.errors import PackageError
 from rover_store.ids import ComponentName
@@ -48,6 +48,9 @@ def fetches(task: ForeignTask) -> Iterator[Finding]:
             message = f"`{shell.shown(text)}` fetches from a network, without which {what}"
             yield finding("fetches", "needs_network", message, component, path, number + at - 1,
                           subject=f"{path} {shell.shown(text)}", confirmed=True)  # fmt: skip
+    for path in sorted(task.files):
+        if path.rpartition("/")[2] == "Dockerfile":
+            yield from _added(task, path)
     for path, text in task.below("tests", "solution"):
         if path.endswith(".py"):
             for number, line in enumerate(text.splitlines(), 1):
@@ -112,15 +115,28 @@ def _bases(task: ForeignTask, path: str) -> Iterator[Finding]:
     """The FROM lines of a Dockerfile that name neither a digest nor an earlier stage."""
     found = _dockerfile(task, path)
     stages: set[str] = set()
+    given: dict[str, str] = {}
     for one in found.instructions if found is not None else ():
+        if one.name == "ARG" and not stages:
+            given |= dict(pairs(one.text))
         if one.name != "FROM":
             continue
-        words = split(one.text)
+        words = split(replaced(one.text, given)[0])
         base = words[0] if words else ""
         if base and base != "scratch" and base.lower() not in stages and "@sha256:" not in base and "$" not in base:
             yield _unpinned(base, path, one.line)
-        if len(words) == 3 and words[1].lower() == "as":
-            stages.add(words[2].lower())
+        stages.add(words[2].lower() if len(words) == 3 and words[1].lower() == "as" else f"stage {one.line}")
+
+
+def _added(task: ForeignTask, path: str) -> Iterator[Finding]:
+    """What ADD takes from a server."""
+    found = _dockerfile(task, path)
+    for one in found.instructions if found is not None else ():
+        if one.name == "ADD" and re.match(r"(?:https?|ftp|git|ssh)://|git@", one.text):
+            said = f"ADD {' '.join(one.text.split())[:60]}"
+            message = f"`{said}` fetches from a network, without which its image cannot be built"
+            yield finding("fetches", "needs_network", message, component_of(path), path, one.line,
+                          subject=f"{path} {said}", confirmed=True)  # fmt: skip
 
 
 def _unpinned(image: str, file: str, line: int | None) -> Finding:

@@ -17,12 +17,21 @@ from rover_store.records import Finding
 Question = Callable[[ForeignTask], Iterator[Finding]]
 
 
+#: feature -> words of task.toml that ask for it
+_SAID = {
+    "steps": ("[[steps]]", "steps"), "gpu": ("gpus",), "tpu": ("tpu",), "healthcheck": ("healthcheck",),
+    "windows": ("windows",), "verifier image": ("verifier.environment", "environment_mode"), "host variables": ("${",),
+    "collect hooks": ("collect",),
+}  # fmt: skip
+
+
 def needs(task: ForeignTask) -> Iterator[Finding]:
     """What no sandbox of rover gives, as the import found it."""
     for feature in task.env.harness.requires or ():
         if feature not in (*FEATURES, *GUARANTEES) or feature == "steps":
             message = f"the task needs {feature}, which no sandbox of rover gives: it is taken in, and not run"
-            yield finding("needs", "cannot_run", message, "harness", TOML, 1,
+            line = next((n for word in _SAID.get(feature, ()) if (n := task.line(TOML, word))), 1)
+            yield finding("needs", "cannot_run", message, "harness", TOML, line,
                           subject=feature, confirmed=True, value=feature)  # fmt: skip
 
 

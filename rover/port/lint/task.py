@@ -105,7 +105,7 @@ def finding(
     probe: str, kind: str, message: str, component: ComponentName, file: str, line: int | None = None, *,
     subject: str, confirmed: bool = False, **details: Any,
 ) -> Finding:  # fmt: skip
-    """A finding at a place. `subject` tells it from others of its kind and stays when lines move. Secrets are masked."""
+    """A finding at a place. `subject` tells it from others of its kind and stays when lines move. Secrets fall out."""
     where: dict[str, Any] = {"file": file} | ({"line": line} if line else {})
     return Finding(
         probe=probe,

@@ -1,0 +1,77 @@
+"""Check a folder (or archive) of tasks that is in no store: taken into one that lasts as long as the check does."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rover.ops.check import Checked, Told, check, placed
+from rover.ops.findings import of_problem
+from rover.ops.import_ import ImportRequest, ImportRow, import_
+from rover.ops.shard import Shard
+from rover.port.protocol import Wanted
+from rover_store.errors import UsageError
+from rover_store.store import Store
+
+if TYPE_CHECKING:
+    from rover.sandbox.protocol import Runtime
+
+#: what tells a folder of tasks from a name in the store
+_MARKS = ("task.toml", "dataset.toml")
+
+
+def is_folder_of_tasks(text: str) -> bool:
+    """Whether a word on the command line means a path, not a glob on names: names hold no slash."""
+    path = Path(text).expanduser()
+    return "/" in text or text in (".", "..") or path.is_file() or any((path / mark).is_file() for mark in _MARKS)
+
+
+def check_folder(
+    path: Path,
+    runtime: Runtime | None,
+    *,
+    kind: str = "harbor",
+    seed: int = 0,
+    workers: int = 1,
+    shard: Shard | None = None,
+    told: Told = lambda found, done, total: None,
+    temporary: Callable[[], tempfile.TemporaryDirectory[str]] = lambda: tempfile.TemporaryDirectory("-rover-check"),
+) -> tuple[Checked, ...]:
+    """Check every task below a path. One that is none is a finding. Nothing is written there, and no store touched.
+
+    UsageError where there is no task; PackageError where the path as a whole is none that can be read.
+    """
+    with temporary() as folder:
+        store = Store.init(Path(folder), clock=lambda: 0)
+        report = import_(store, ImportRequest(kind, path, Wanted(), keep_going=True))
+        bad = [_refused(row) for row in report.rows if row.outcome == "refused"]
+        sources = {row.name: row.source for row in report.rows if row.name}
+        alone = (path / "task.toml").is_file()
+        done: list[Checked] = []
+
+        def heard(found: Checked, number: int, total: int) -> None:
+            place = "" if alone else f"{sources[found.package].strip('/')}/"
+            done.append(replace(found, folder=place))
+            told(done[-1], number, total + len(bad))
+
+        if sources:
+            check(store, runtime, seed=seed, workers=workers, shard=shard, told=heard)
+        if shard is None or shard.number == 1:
+            for number, one in enumerate(bad, len(done) + 1):
+                told(one, number, len(done) + len(bad))
+            done += bad
+    if not done and shard is None:
+        raise UsageError(f"{path}: no task was found")
+    return tuple(done)
+
+
+def _refused(row: ImportRow) -> Checked:
+    """A task that is none, as a finding."""
+    file, _, reason = row.reason.partition(": ")
+    inner = file.removeprefix(f"{row.source}/")
+    problem = (inner, "", reason or row.reason)
+    name = row.source.rpartition("/")[2] or "task"
+    return Checked(name, "", (problem,), None, (placed(None, of_problem(problem)),), folder=f"{row.source}/")

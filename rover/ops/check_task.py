@@ -1,0 +1,97 @@
+"""Check a task from elsewhere: what a reader finds, what diagnosis confirms by running, what calibration shows besides.
+
+The findings of a reader are hypotheses. One that a run confirmed is said once, as the run has it; what a run would
+have shown, had it been so, becomes a note.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rover.construct.calibrate import Calibration, calibrate
+from rover.diagnose.diagnosis import diagnose
+from rover.diagnose.protocol import ProbeContext
+from rover.ops.check import Checked, placed, refused
+from rover.ops.findings import Said, of_problem, of_row
+from rover.port.lint.read import read_task
+from rover.port.lint.task import INSTRUCTION, TOML, ForeignTask, foreign_task
+from rover.rollout.env import Env
+from rover.rollout.place import refusal
+from rover_store.records import Diagnosis, Finding
+
+if TYPE_CHECKING:
+    from rover.rollout.engine import Engine
+    from rover_store.store import Store
+
+
+def check_task(store: Store, engine: Engine | None, env: Env, done: Checked, seed: int) -> Checked:
+    """A package whose verifier is a program; `done` is what its records gave."""
+    task = foreign_task(env)
+    read = read_task(task)
+    records = [of_problem(p) for p in done.problems]
+    why = refusal(env, engine.runtime) if engine is not None else ""
+    if engine is None or why:
+        more = [refused(why)] if why and not any(f.kind == "cannot_run" for f in read) else []
+        said = [_said(task, f) for f in (*records, *read, *more)]
+        return replace(done, said=_sorted(said), static=engine is None, refused=why)
+    ctx = ProbeContext(env, engine, seed, store.resources())
+    found = diagnose(ctx)
+    attacked = {run.policy.rpartition(":")[0]: (run.id, run.verdict) for run in ctx.runs.attackers}
+    calibration = calibrate(engine, env, seed, attacked=attacked)
+    solved = any(r.kind == "reference" and r.ok for r in calibration.rows)
+    shown = [*found.findings, *_besides(calibration, found)]
+    said = [_said(task, f) for f in (*records, *(_with_place(f, read) for f in shown))]
+    said += [_said(task, f, solved=solved) for f in read if not _confirmed(f, shown)]
+    broken = found.summary if found.verdict == "infrastructure" else ""
+    return replace(done, said=_sorted(said), calibration=calibration, refused=broken)
+
+
+def _said(task: ForeignTask, finding: Finding, *, solved: bool = False) -> Said:
+    if finding.probe == "records":
+        finding = _renamed(finding)
+    return placed(task.env, finding, task, solved=solved)
+
+
+def _renamed(finding: Finding) -> Finding:
+    """A record's place by the name that its file has in the task."""
+    from rover.port.harbor.layout import original
+
+    file = str(finding.details["file"])
+    own = original(file) or (INSTRUCTION if file == "task/instruction.md" else TOML)
+    return finding.model_copy(update={"details": {**finding.details, "file": own}})
+
+
+def _besides(calibration: Calibration, found: Diagnosis) -> list[Finding]:
+    """Cases that came out wrong, where diagnosis does not say so already."""
+    kinds = {f.kind for f in found.findings if f.status == "confirmed"}
+    if not kinds:
+        return [of_row(row) for row in calibration.wrong]
+    return [f for row in calibration.wrong if row.kind == "negative" and (f := of_row(row)).kind not in kinds]
+
+
+def _confirmed(finding: Finding, shown: list[Finding]) -> bool:
+    """Whether a run showed what a reader saw."""
+    return any(f.status == "confirmed" and f.kind == finding.kind and _same(f, finding) for f in shown)
+
+
+def _with_place(finding: Finding, read: tuple[Finding, ...]) -> Finding:
+    """What a run showed, at the place where a reader saw it."""
+    seen = next((f for f in read if f.kind == finding.kind and _same(finding, f)), None)
+    if seen is None or "file" in finding.details:
+        return finding
+    place = {key: seen.details[key] for key in ("file", "line") if key in seen.details}
+    return finding.model_copy(update={"details": {**finding.details, **place}})
+
+
+def _same(one: Finding, other: Finding) -> bool:
+    """Whether two findings of one kind are about one thing. A verifier that gives no reward is one thing."""
+    if one.kind == "verifier_crash":
+        return True
+    a, b = ({str(f.details.get(key, "")) for key in ("subject", "path")} - {""} for f in (one, other))
+    return any(x == y or x.endswith(f"/{y}") or y.endswith(f"/{x}") for x in a for y in b)
+
+
+def _sorted(said: list[Said]) -> tuple[Said, ...]:
+    order = {"error": 0, "warning": 1, "note": 2}
+    return tuple(sorted(said, key=lambda s: (order[s.level], s.file, s.line or 0, s.finding.kind, s.finding.message)))
