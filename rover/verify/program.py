@@ -190,7 +190,7 @@ def _run(
             return Said({}, "", f"the program broke the {done.breach} limit", done.breach)
         snapshot = lent.snapshot()
     try:
-        rewards = rewards_of(snapshot, OUT)
+        rewards = rewards_of(snapshot, OUT, files)
     except NoReward as error:
         return Said({}, "", f"the program gave no reward that can be believed: {error}; it {_ended(done)}")
     gave = ", ".join(f"{value:g}" if key == BARE else f"{key} {value:g}" for key, value in sorted(rewards.items()))

@@ -10,7 +10,8 @@ import json
 import re
 from typing import Any
 
-from rover.sandbox.protocol import Snapshot
+from rover.sandbox.protocol import Files, Snapshot
+from rover_store.ids import blob_id
 
 JSON, TEXT = "reward.json", "reward.txt"
 #: what a bare number is called
@@ -26,10 +27,14 @@ class NoReward(Exception):  # a fact about a verifier, not an error of rover
     """What was written is no reward, or nothing was."""
 
 
-def rewards_of(snapshot: Snapshot, folder: str) -> dict[str, float]:
-    """The rewards that lie in `folder` of a workspace, by key. NoReward says why there are none."""
-    objects = _read(snapshot, f"{folder}/{JSON}", JSON)
-    text = _read(snapshot, f"{folder}/{TEXT}", TEXT)
+def rewards_of(snapshot: Snapshot, folder: str, start: Files) -> dict[str, float]:
+    """The rewards that lie in `folder` of a workspace, by key. NoReward says why there are none.
+
+    `start`: what lay in the workspace before. None of it lay in `folder`, but a reward may hold the same bytes as a
+    file elsewhere, and a snapshot brings along only what is new.
+    """
+    objects = _read(snapshot, f"{folder}/{JSON}", JSON, start)
+    text = _read(snapshot, f"{folder}/{TEXT}", TEXT, start)
     if objects is None and text is None:
         raise NoReward(f"wrote neither {JSON} nor {TEXT}")
     if objects is None:
@@ -62,7 +67,7 @@ def number(data: bytes) -> float:
     return _in_range(float(text), TEXT)
 
 
-def _read(snapshot: Snapshot, path: str, name: str) -> bytes | None:
+def _read(snapshot: Snapshot, path: str, name: str, start: Files) -> bytes | None:
     """The bytes of one file; None where there is none."""
     if path in snapshot.refused:
         raise NoReward(f"{name} is no plain file: {snapshot.refused[path]}")
@@ -79,7 +84,10 @@ def _read(snapshot: Snapshot, path: str, name: str) -> bytes | None:
         raise NoReward(f"{name} is empty")
     data = snapshot.new.get(entry.blob)
     if data is None:
-        raise NoReward(f"{name} holds what was there before the program ran")
+        alike = (d for d in start.values() if len(d) == entry.size)
+        data = next((d for d in alike if blob_id(d) == entry.blob), None)
+    if data is None:
+        raise NoReward(f"{name} cannot be read")
     return data
 
 
