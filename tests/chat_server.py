@@ -1,7 +1,8 @@
 """A scripted server of chat completions: what an agent program's model says, and what else a server may do.
 
     with ChatServer(step, step, ...) as server: server.url
-    step        a message (text, or `call(...)`, or a list of calls), or ("status", code, text), "stall", "close"
+    step        a message (text, or `call(...)`, or a list of calls), or ("status", code, text), "stall", "close",
+                or a whole answer (a dict with `choices`)
     server.asked                 the requests that came, as JSON
 The last step is repeated. It knows no conversation: one step a request, in order.
 """
@@ -90,7 +91,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif isinstance(step, tuple):
             self._answer(step[1], {"error": {"message": step[2]}})
         else:
-            self._answer(200, completion(step, number))
+            whole = isinstance(step, dict) and "choices" in step
+            self._answer(200, step if whole else completion(step, number))
 
     def _answer(self, status: int, value: Any) -> None:
         data = json.dumps(value).encode()
