@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch")
 import tiny_rl  # noqa: E402
 
 from rover.policy.registry import get_policy  # noqa: E402
+from rover.policy.tokens import whole_prompts  # noqa: E402
 from rover.rollout.engine import Engine  # noqa: E402
 from rover.rollout.env import load_env  # noqa: E402
 from rover.rollout.records import RolloutRequest  # noqa: E402
@@ -67,6 +68,32 @@ def test_lanes_in_lockstep_write_what_single_rollouts_write(folder, env, runtime
         # a turn that was cut, or did not fit any more, is in the rows and not in the trajectory
         assert set(range(turns)) <= written <= set(range(turns + 1))
         assert sum(sum(row.loss_mask) for row in rows) >= one.result.trajectory.usage.completion_tokens
+
+
+def test_turns_tell_their_tokens_where_they_are_asked(folder, env, runtime):
+    """Prompt, completion and log-probabilities are those of the training rows; nothing else of a rollout changes."""
+    actor = sampler(folder)
+    plain, telling = ModelPolicy(actor, "hf:test"), ModelPolicy(actor, "hf:test", tokens=True)
+    played = []
+    for policy in (plain, telling):
+        with Together(runtime, width=6, acting=actor.acting) as together:
+            played.append(together.play([RolloutRequest(env, policy, seed) for seed in range(6)]))
+    told = 0
+    for bare, done in zip(*played, strict=True):
+        turns = done.result.trajectory.turns
+        assert [turn.model_copy(update={"tokens": None}) for turn in turns] == list(bare.result.trajectory.turns)
+        rows = done.session.rows()  # several where the window was used up
+        for turn, prompt in zip(turns, whole_prompts(turns), strict=True):
+            row = next(row for row in rows if turn.index in row.turn_id)
+            at = len(prompt)
+            end = at + len(turn.tokens.completion)
+            assert list(prompt) == row.ids[:at]
+            assert list(turn.tokens.completion) == row.ids[at:end]
+            assert list(turn.tokens.logprobs) == row.logprobs[at:end]
+            assert set(row.turn_id[at:end]) == {turn.index}
+            told += 1
+    assert told >= 6
+    assert get_policy(f"hf:{folder}", tokens=True).id == get_policy(f"hf:{folder}").id
 
 
 def test_the_installed_policy_runs_by_name(folder, env, runtime):
