@@ -152,7 +152,9 @@ def _connect() -> Any:
     except ImportError:
         raise SandboxError("the docker sandbox needs the Python package docker", hint="pip install docker") from None
     with telling():
-        return docker.APIClient(**docker.utils.kwargs_from_env(), version="auto", timeout=PATIENCE)
+        client = docker.APIClient(**docker.utils.kwargs_from_env(), version="auto", timeout=PATIENCE)
+    client.headers["Connection"] = "close"  # it would keep one open for each container that ever was
+    return client
 
 
 @contextlib.contextmanager

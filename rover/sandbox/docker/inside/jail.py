@@ -32,11 +32,13 @@ STOP_S, DIE_S = 1.0, 10.0
 @contextlib.contextmanager
 def as_agent() -> Iterator[None]:
     """Act with the powers of the user that jobs run as, and no others."""
+    os.setresgid(0, AGENT, 0)
     os.setresuid(SENDER, AGENT, 0)
     try:
         yield
     finally:
         os.setresuid(0, 0, 0)
+        os.setresgid(0, 0, 0)
 
 
 def confine(powers: Powers, limits: dict[str, Any], groups: list[int]) -> None:

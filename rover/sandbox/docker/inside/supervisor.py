@@ -17,7 +17,7 @@ from typing import Any
 from rover.sandbox.docker.inside import wire
 from rover.sandbox.docker.inside.channel import Channel
 from rover.sandbox.docker.inside.command import become_command
-from rover.sandbox.docker.inside.jail import Processes, processor_time
+from rover.sandbox.docker.inside.jail import AGENT, Processes, processor_time
 from rover.sandbox.docker.inside.job import Job, children_woken
 from rover.sandbox.docker.inside.scratch import empty_all, hide_all, show_all
 from rover.sandbox.docker.inside.tracker import in_flight
@@ -250,6 +250,8 @@ class Pipes:
 
     def __init__(self, count: int) -> None:
         pairs = [os.pipe2(os.O_CLOEXEC) for _ in range(count)]
+        for near, _ in pairs:
+            os.fchown(near, AGENT, AGENT)  # a job may open /dev/stdout
         self.own = [near for near, _ in pairs]
         self.ends = [far for _, far in pairs]
 
@@ -276,6 +278,7 @@ class Content:
 
     def __init__(self, data: bytes = b"") -> None:
         self.fd = os.memfd_create("content")
+        os.fchown(self.fd, AGENT, AGENT)
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(self.fd, rest) :]
