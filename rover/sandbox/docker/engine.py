@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -15,6 +16,8 @@ from rover_store.errors import SandboxError
 
 #: Seconds that the engine may take for one request.
 PATIENCE = 120
+#: Seconds that a step of a build may take without a word, and the memory that it may use.
+BUILD_S, BUILD_MEMORY = 1800, 4 << 30
 #: A box's weight against 1024 of other work, where processors are short.
 SHARE = 512
 
@@ -59,6 +62,45 @@ class Engine:
     def import_image(self, data: bytes, repository: str, tag: str, label: str) -> None:
         with telling():
             self._client.import_image_from_data(data, repository=repository, tag=tag, changes=[f"LABEL {label}={tag}"])
+
+    def add_files(self, image: str, data: bytes, repository: str, tag: str, label: str) -> None:
+        """Make an image of another one and a tar that is unpacked over it; no program of it runs."""
+        with telling():
+            made = self._client.create_container(image, command=["-"], network_disabled=True, labels=owner.labels())["Id"]
+        try:
+            with telling():
+                self._client.put_archive(made, "/", data)
+                self._client.commit(made, repository=repository, tag=tag, changes=[f"LABEL {label}={tag}"])
+        finally:
+            self.remove(made)
+
+    def build(self, data: bytes, dockerfile: str, name: str, labels: dict[str, str]) -> str:
+        """Build an image from a tar, without network; gives what was said where it failed."""
+        from docker.errors import APIError
+
+        said: list[str] = []
+        with telling():
+            try:
+                steps = self._client.build(
+                    fileobj=io.BytesIO(data),
+                    custom_context=True,
+                    dockerfile=dockerfile,
+                    tag=name,
+                    labels=labels,
+                    network_mode="none",
+                    rm=True,
+                    forcerm=True,
+                    decode=True,
+                    timeout=BUILD_S,
+                    container_limits={"memory": BUILD_MEMORY, "memswap": BUILD_MEMORY},
+                )
+                for step in steps:
+                    said.append(str(step.get("stream") or step.get("error") or ""))
+                    if "error" in step:
+                        return "".join(said[-40:])
+            except APIError as error:
+                return str(error.explanation or error)
+        return ""
 
     # --- containers ----------------------------------------------------------------------------------------
     def start(self, image: str, layout: Layout, shape: Shape, processes: int) -> Started:

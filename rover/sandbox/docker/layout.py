@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
+import struct
+import sys
+import sysconfig
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rover.sandbox import layout as layouts
 from rover.sandbox.docker.inside.jail import AGENT, CALLS
 from rover.sandbox.inside.workspace import KEEP
+from rover_store.errors import SandboxError
 from rover_store.records import Limits
 
 #: What the first process may: become the user of commands, signal and read what that user left, put files back.
 CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETPCAP", "SETUID")
 #: Folders that are the box's own, each a file system of its own in memory.
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _OWN = "rw,nosuid,nodev"
 #: Memory beyond what commands may have: the first process, the warm ones, what the kernel keeps for them.
 SPARE_MEMORY = 768 << 20
@@ -76,10 +81,63 @@ def bare() -> Layout:
     return Layout((*system, *shown), config["files"], links, python, told, config["env"], hidden)
 
 
+def around(image: dict[str, Any]) -> Layout:
+    """A box of an image: commands see the image alone. Rover's interpreter lies where only calls may look, and is
+    started by its own loader with its own libraries, so that it does not matter what the image has of these."""
+    python = os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable)
+    prefix = os.path.realpath(sys.base_prefix)
+    moved = {"/usr": "/r/usr"} | {p: f"/r{p}" for p in ("/lib", "/lib64") if not os.path.islink(p) and os.path.isdir(p)}
+    if not prefix.startswith("/usr"):
+        moved[prefix] = "/r/python"
+    site = {folder: f"/r/site{number}" for number, folder in enumerate(layouts.site_folders())}
+    own = {layouts.package_folder(name): f"/r/{name}" for name in ("rover", "rover_store")}
+    shown = [*moved.items(), *site.items(), *own.items()]
+    shown += [(p, p) for p in ("/nix/store",) if os.path.isdir(p)]
+
+    def inside(path: str) -> str:
+        real = os.path.realpath(path)
+        found = [source for source in moved if real == source or real.startswith(f"{source}/")]
+        return moved[found[0]] + real.removeprefix(found[0]) if found else real
+
+    libraries = dict.fromkeys(inside(path) for path in (f"{prefix}/lib", *_library_folders()) if os.path.isdir(path))
+    start = (inside(_loader(python)), "--library-path", ":".join(libraries), inside(python))
+    config = {"python": start, "site": list(site.values()), "rover": "/r", "env": layouts.ENVIRONMENT}
+    of_image = dict(item.partition("=")[::2] for item in image["Config"].get("Env") or ())
+    env = {**layouts.ENVIRONMENT, "PATH": PATH, **of_image, "ROVER_W": "/w"}
+    return Layout(tuple(shown), {}, {}, start, config, env, tuple(image["Config"].get("Volumes") or ()))
+
+
+def carried() -> Layout:
+    """A box of an image that has rover installed, for engines that do not see this machine's files."""
+    env = {**layouts.ENVIRONMENT, "PATH": PATH}
+    config = {"python": ("python3",), "site": [], "rover": "", "env": {**env, "PYTHONSAFEPATH": "1"}}
+    return Layout((), {}, {}, ("python3",), config, env)
+
+
+def _loader(python: str) -> str:
+    """The program that the kernel starts to start this one: an ELF file names it."""
+    with open(python, "rb") as stream:
+        head = stream.read(64)
+        start, size, count = struct.unpack_from("<Q", head, 32)[0], *struct.unpack_from("<HH", head, 54)
+        for number in range(count):
+            stream.seek(start + number * size)
+            kind, _, place, _, _, length = struct.unpack("<IIQQQQ", stream.read(40))
+            if kind == 3:  # PT_INTERP
+                stream.seek(place)
+                return os.fsdecode(stream.read(length).rstrip(b"\0"))
+    raise SandboxError(f"{python} has no loader: it cannot be started in an image")
+
+
+def _library_folders() -> list[str]:
+    many = sysconfig.get_config_var("MULTIARCH") or f"{os.uname().machine}-linux-gnu"
+    return [f"/lib/{many}", f"/usr/lib/{many}", "/lib64", "/usr/lib64", "/lib", "/usr/lib", f"/usr/local/lib/{many}"]
+
+
 def first_process(layout: Layout) -> list[str]:
-    code = f"import sys; sys.path.insert(0, {layout.config['rover']!r}); "
-    code += "from rover.sandbox.docker.inside.supervisor import main; main()"
-    return [*layout.start, "-I", "-S", "-c", code]
+    code = "from rover.sandbox.docker.inside.supervisor import main; main()"
+    if rover := layout.config["rover"]:
+        return [*layout.start, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {rover!r}); {code}"]
+    return [*layout.start, "-I", "-c", code]
 
 
 def file_systems(shape: Shape, hidden: tuple[str, ...]) -> dict[str, str]:

@@ -6,16 +6,22 @@ import contextlib
 import os
 import threading
 import weakref
+from dataclasses import replace
 
 from rover.sandbox import layout as layouts
+from rover.sandbox.bubblewrap import RESERVED
 from rover.sandbox.docker import images
 from rover.sandbox.docker.box import DockerSandbox
 from rover.sandbox.docker.engine import Engine
-from rover.sandbox.docker.layout import bare
+from rover.sandbox.docker.layout import Layout, around, bare, carried
+from rover.sandbox.places import links_of, shows_of
 from rover.sandbox.protocol import Files, Place, Probe
 from rover.sandbox.runtime_id import runtime_id
 from rover_store.errors import SandboxError
 from rover_store.records import Limits
+
+#: In an image only what rover itself has there is taken: a package may replace any of the rest.
+RESERVED_OF_IMAGES = ("/w", "/r", "/.rover", "/tmp", "/dev", "/proc", "/sys")
 
 
 class DockerRuntime:
@@ -24,7 +30,8 @@ class DockerRuntime:
     kind = "docker"
     offers = ("workdir", "image")
 
-    def __init__(self) -> None:
+    def __init__(self, *, image: str = "") -> None:
+        self._image = image or os.environ.get("ROVER_DOCKER_IMAGE", "")  # carries rover; else the host's files are shown
         self._lock = threading.Lock()
         self._connected: tuple[int, Engine] | None = None  # the process that connected
         self._boxes: weakref.WeakSet[DockerSandbox] = weakref.WeakSet()
@@ -52,10 +59,9 @@ class DockerRuntime:
         return runtime_id(self.kind, 1, self.unmet, ("sandbox/docker/inside",))
 
     def open(self, files: Files, *, limits: Limits | None = None, place: Place | None = None) -> DockerSandbox:
-        engine = self._engine()
-        layout = bare()
-        image = images.empty_image(engine, layout.files, layout.links)
-        box = DockerSandbox(engine, image, layout, limits or Limits(), layout.env)
+        image, layout = self._place(self._engine(), place or Place())
+        env = {**layout.env, **dict(place.env if place else ())}
+        box = DockerSandbox(self._engine(), image, layout, limits or Limits(), env)
         self._boxes.add(box)
         try:
             box.reset(files)
@@ -63,6 +69,34 @@ class DockerRuntime:
             box.close()
             raise
         return box
+
+    def _place(self, engine: Engine, place: Place) -> tuple[str, Layout]:
+        """The image for a place, and what stands in and around it."""
+        own = bool(place.image or place.build)
+        reserved = RESERVED_OF_IMAGES if own else RESERVED
+        links, shows = dict(links_of(place, reserved)), shows_of(place, reserved)
+        if self._image:
+            return self._carried(engine, place, links)
+        if own:
+            found = images.own_image(engine, place)
+            layout = around(found)
+            if kept := [path for path in links if path in layout.hidden]:
+                raise SandboxError(f"the image keeps {kept[0]} as a volume: the workspace cannot stand there")
+            image = images.linked(engine, found["Id"], links)
+        else:
+            layout = bare()
+            image = images.empty_image(engine, layout.files, layout.links | links)
+        return image, replace(layout, shown=(*layout.shown, *shows))
+
+    def _carried(self, engine: Engine, place: Place, links: dict[str, str]) -> tuple[str, Layout]:
+        if place.image or place.build or place.shows:
+            raise SandboxError(
+                "an engine that does not see this machine's files can run packages without an image of their own only"
+            )
+        found = engine.image(self._image)
+        if found is None:
+            raise SandboxError(f"there is no image {self._image} here", hint=f"docker pull {self._image}")
+        return images.linked(engine, found["Id"], links), carried()
 
     def reap(self) -> list[str]:
         """Remove the containers that rovers left which do not live any more."""

@@ -212,12 +212,13 @@ class Supervisor:
     def _zygote(self, kind: str) -> socket.socket:
         if kind not in self._zygotes:
             near, far = socket.socketpair()
-            code = f"import sys; sys.path.insert(0, {self._config['rover']!r}); "
-            code += "from rover.sandbox.docker.inside.warm import main; main()"
-            argv = [*self._config["python"], "-s", "-S", "-P", "-c", code, str(far.fileno())]
+            code = "from rover.sandbox.docker.inside.warm import main; main()"
+            if rover := self._config["rover"]:
+                code = f"import sys; sys.path.insert(0, {rover!r}); {code}"
+            argv = [*self._config["python"], "-s", *(["-S"] if rover else []), "-P", "-c", code, str(far.fileno())]
             far.set_inheritable(True)
             quiet = [(os.POSIX_SPAWN_DUP2, self._null, 0), (os.POSIX_SPAWN_DUP2, 2, 1)]
-            pid = os.posix_spawn(argv[0], argv, self._config["env"], file_actions=quiet)
+            pid = os.posix_spawnp(argv[0], argv, self._config["env"], file_actions=quiet)
             far.close()
             frames.send(near, {"site": self._config["site"]})
             self._zygotes[kind] = (near, pid)
