@@ -3,8 +3,9 @@ what the package needs."""
 
 from __future__ import annotations
 
+import shlex
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from rover.harness.loop import Job, Played, Stopped
@@ -14,7 +15,7 @@ from rover.rollout.job import unplayed
 from rover.rollout.place import place_of, refusal
 from rover.rollout.records import RolloutRequest
 from rover.sandbox.pool import Pool
-from rover.sandbox.protocol import Runtime
+from rover.sandbox.protocol import Runtime, Sandbox
 from rover_store.errors import SandboxError
 
 #: so often a rollout is tried that the infrastructure spoils
@@ -67,6 +68,7 @@ class Attempts:
         place = place_of(env, self.runtime, getattr(policy, "place", None))
         try:
             with boxes.box(env.start, env.harness.limits, place) as box:
+                make_runnable(box, env.runnable)
                 # one that brings files of its own shows them to its commands
                 box = getattr(policy, "around", lambda inner: inner)(box)
                 play = player_of(policy)
@@ -82,6 +84,15 @@ def _tried_again(played: Played, lost: str | None) -> Played:
     if lost is None:
         return played
     return replace(played, trajectory=played.trajectory.model_copy(update={"retried": lost}))
+
+
+def make_runnable(box: Sandbox, paths: Collection[str]) -> None:
+    """Give files of a box's start the mode that no plain file has."""
+    if paths:
+        script = "".join(f"chmod 755 -- {shlex.quote(path)}\n" for path in sorted(paths))
+        done = box.run(["sh", "-e"], stdin=script.encode())
+        if done.exit_code != 0:
+            raise SandboxError(f"the workspace could not be made ready: {done.stderr.decode('utf-8', 'replace')[:200]}")
 
 
 class _Spoilt(SandboxError):

@@ -8,11 +8,12 @@ Errors: PackageError with file, field and reason for anything malformed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from rover.policy.named import named_paths
 from rover.sandbox.protocol import Files
+from rover.verify.program import is_script
 from rover_store.errors import NotFound, PackageError
 from rover_store.ids import COMPONENTS, ComponentName, blob_id
 from rover_store.records import (
@@ -28,7 +29,7 @@ from rover_store.records import (
     Task,
     Verifier,
 )
-from rover_store.trees import FILE, LINK, tree_id
+from rover_store.trees import EXECUTABLE, FILE, LINK, TreeItem, tree_id
 
 if TYPE_CHECKING:
     from rover_store.store import Store
@@ -87,6 +88,20 @@ class Env:
         """The absolute folder at which the workspace also stands; empty where there is none."""
         return self.context.environment.workdir if self.context.environment is not None else ""
 
+    @property
+    def start_manifest(self) -> dict[str, TreeItem]:
+        """The workspace at its start as git sees it. In that of a container task scripts may be run: packages keep no
+        modes, and there a script says of itself how it is run."""
+        runs = self.runnable
+        return {p: TreeItem(EXECUTABLE if p in runs else FILE, blob_id(d)) for p, d in self.start.items()}
+
+    @property
+    def runnable(self) -> frozenset[str]:
+        """Files of the start that may be run as they are."""
+        if self.context.environment is None:
+            return frozenset()
+        return frozenset(path for path, data in self.start.items() if is_script(data))
+
     def _is_new(self, path: str) -> bool:
         inside = f"{path}/"
         return path not in self.start and not any(other.startswith(inside) for other in self.start)
@@ -116,7 +131,7 @@ def env_from_files(files: Files, resources: Mapping[str, Files], *, tree: str | 
     record = _record(Package, files, "package.json")
     context = _record(Context, files, "context/context.json")
     start = workspace(context, below(files, "context/files/"), resources)
-    return Env(
+    env = Env(
         package=record.name,
         tree=tree or tree_of(files),
         record=record,
@@ -139,6 +154,7 @@ def env_from_files(files: Files, resources: Mapping[str, Files], *, tree: str | 
         files=files,
         resources=resources,
     )
+    return replace(env, start_tree=tree_id(env.start_manifest)) if env.runnable else env
 
 
 def workspace(context: Context, own: Files, resources: Mapping[str, Files]) -> Files:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rover.harness import mcp
 from rover.harness.loop import Job, Played
-from rover.harness.manifest import of_files
 from rover.harness.mcp import records
 from rover.harness.tools.specs import offered
 from rover.rollout.env import Env
@@ -29,7 +28,7 @@ def job_of(request: RolloutRequest, runtime_id: str) -> Job:
         package=env.package,
         instruction=env.instruction,
         harness=env.harness,
-        start=of_files(env.start),
+        start=env.start_manifest,
         start_tree=env.start_tree,
         targets=env.targets(),
         carried=mcp.carried(env.files) if env.harness.mcp_servers else {},
