@@ -312,8 +312,10 @@ def test_bad_documents_are_one_line(data: bytes, words: str) -> None:
         (lambda v: v["steps"][1]["extra"]["rover"].pop("tree"), "steps.1.tree: "),
         (lambda v: v["steps"][1].update(source="system", tool_calls=None, llm_call_count=None), "steps.1"),
         (lambda v: v["steps"][1].update(observation=None), "steps.1.observation: has not one result for each call"),
-        (lambda v: first_result(v).update(extra={"rover": 3}), "steps.1.observation.results.0: "),
-        (lambda v: first_result(v).update(extra={"rover": {"reads": 3}}), "steps.1.observation.results.0.extra.rover: "),
+        (lambda v: first_result(v).update(extra={"rover": {"new": 3}}), "steps.1.observation.results.0.extra.rover.new: "),
+        (lambda v: v["extra"]["rover"].update(newer=1), "extra.rover.newer: Extra inputs"),
+        (lambda v: first_result(v).update(extra={"rover": {"reads": 3}}), "steps.1.observation.results.0.extra.rover.reads: "),
+        (lambda v: v["extra"]["rover"].update(pruned="0" * 40), "extra.rover.pruned: "),
     ],
 )  # fmt: skip
 def test_damaged_documents_of_rover_are_one_line(

@@ -30,10 +30,11 @@ COMMANDS = ("command", "cmd")
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One turn: what is said and called, and what came of each call there."""
+    """One turn: what is said and called, what came of each call there, and the step that it comes from."""
 
     action: Action
     outputs: tuple[str | None, ...] = ()
+    step: int = 0
 
 
 @dataclass(slots=True)
@@ -102,7 +103,7 @@ def plan_of(document: atif.Document, tools: Collection[str]) -> Plan:
         words += [part for part in (text(step.message), *said) if part]
         if calls:
             action = Action(tuple(calls), "\n\n".join(words), _usage(step.metrics), _tokens(step.metrics, log))
-            plan.moves.append(Move(action, tuple(outputs)))
+            plan.moves.append(Move(action, tuple(outputs), step.step_id))
             words = []
     plan.left_out["trajectory of a subagent"] += len(document.subagent_trajectories or ())
     plan.moves.append(Move(Action(message="\n\n".join(words))))

@@ -12,9 +12,10 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from rover.policy.protocol import Policy
 from rover.policy.replay import ReplayPolicy
 from rover.port.atif import model as atif
-from rover.port.atif.foreign import ForeignPolicy, plan_of, text
+from rover.port.atif.foreign import ForeignPolicy, Plan, plan_of, text
 from rover.port.atif.recorded import own_of, trajectory_of
 from rover.port.protocol import Replayed
 from rover.rollout.engine import Engine
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from rover_store.store import Store
 
 PURPOSE = "replay"
+#: a replay of a rollout that was allowed longer is given up after so many seconds
+LONGEST_S = 600.0
 #: differences that are named; the others are counted
 NAMED = 3
 
@@ -50,12 +53,9 @@ def replay(store: Store, engine: Engine, document: atif.Document, file: str, pac
         differs = [*differences(held, recorded, env)]
         said = (f"what is held differs: {_few(differs)}",) if differs else ()
         return Replayed("held", env.package, rollout, notes=said)
-    budget = recorded.key.budget
-    request = RolloutRequest(env, ReplayPolicy(recorded), recorded.key.seed, budget, PURPOSE)
-    result = engine.rollouts([request])[0]
+    result, differs, notes = _again(engine, document, recorded, env)
     if result.trajectory.end == "infra_error":
         return Replayed("refused", env.package, reason=result.trajectory.error)
-    differs = [*differences(recorded, result.trajectory, env)]
     if differs:
         found = _foreign(store, engine, document, env)
         return Replayed(
@@ -65,7 +65,40 @@ def replay(store: Store, engine: Engine, document: atif.Document, file: str, pac
     mine = RolloutResult(rollout, recorded, result.end, False)
     verdict = engine.grade([(mine, env)])[0]
     _keep(store, engine, recorded, verdict)
-    return Replayed("recorded", env.package, rollout, verdict.outcome, notes=(*_claims(document, verdict, env),))
+    notes += tuple(_claims(document, verdict, env))
+    return Replayed("recorded", env.package, rollout, verdict.outcome, notes=notes)
+
+
+def _again(
+    engine: Engine, document: atif.Document, recorded: Trajectory, env: Env
+) -> tuple[RolloutResult, list[str], tuple[str, ...]]:
+    """The replay of a rollout, what it did otherwise, and what of it cannot be compared."""
+    key, own = recorded.key, env.harness
+    seconds = min(key.budget.seconds, max(LONGEST_S, own.budget.seconds))  # a file may ask for any time
+    budget = Budget(turns=len(recorded.turns) + 1, tokens=key.budget.tokens, seconds=seconds)
+    if all(call.tool in own.tools for turn in recorded.turns for call in turn.calls) or recorded.program is None:
+        policy: Policy = ReplayPolicy(recorded)
+        result = engine.rollouts([RolloutRequest(env, policy, key.seed, budget, PURPOSE)])[0]
+        return result, [*differences(recorded, result.trajectory, env)], ()
+    plan = plan_of(document, own.tools)
+    policy = ForeignPolicy(document, plan)
+    result = engine.rollouts([RolloutRequest(env, policy, key.seed, budget, PURPOSE)])[0]
+    note = "its calls are an agent program's own: workspaces are compared, outputs are not"
+    return result, [*other_trees(recorded, result.trajectory, plan, env)], (note,)
+
+
+def other_trees(recorded: Trajectory, now: Trajectory, plan: Plan, env: Env) -> Iterator[str]:
+    """Where the workspaces of an agent program's rollout are not those that its commands lead to here."""
+    reached = {move.step: turn.tree for move, turn in zip(plan.moves, now.turns, strict=False) if move.step}
+    if recorded.start != env.start_tree:
+        yield f"it began with the workspace {recorded.start[:12]}, not {env.start_tree[:12]}"
+    tree = env.start_tree
+    for turn in recorded.turns:
+        tree = reached.get(turn.index + 2, tree)  # steps count from 1, and the first is the instruction
+        if tree != turn.tree:
+            yield f"turn {turn.index + 1}: it leaves the workspace {tree[:12]}, not {turn.tree[:12]}"
+    if recorded.irregular != now.irregular:
+        yield "other files that no tree can keep"
 
 
 def differences(recorded: Trajectory, now: Trajectory, env: Env) -> Iterator[str]:

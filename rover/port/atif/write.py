@@ -21,8 +21,10 @@ OWN = "rover"
 #: what stands at a turn that no model wrote
 _PLAYED = ("solver", "scripted", "null", "replay", "solution")
 _MODELS = ("openai", "hf")
-#: fields of the record that the document has no place for
-FIELDS = ("package", "start", "final_message", "end", "error", "usage", "irregular", "purpose")
+#: fields of the records that the document has a place for; all others stand under `rover`
+TRAJECTORY = {"schema_version", "key", "turns"}
+TURN = {"index", "message", "calls", "tokens"}
+CALL = {"id", "tool", "arguments", "output"}
 
 
 def document_of(
@@ -30,9 +32,8 @@ def document_of(
 ) -> atif.Document:
     """The document of a rollout that was not pruned. The first verdict gives the reward; all of them stand there."""
     rollout = rollout_id(trajectory.key)
-    record = trajectory.model_dump(mode="json", exclude_none=True)
-    own: dict[str, Any] = {"rollout": rollout, "key": record["key"]}
-    own |= {name: record[name] for name in FIELDS if name in record}
+    own: dict[str, Any] = {"rollout": rollout, "key": trajectory.key.model_dump(mode="json")}
+    own |= trajectory.model_dump(mode="json", exclude=TRAJECTORY, exclude_defaults=True)
     extra = _rewards(verdicts) | {OWN: own}
     steps = [atif.Step(step_id=1, source="user", message=instruction)]
     prompts = whole_prompts(trajectory.turns)
@@ -71,9 +72,6 @@ def _calls_of_models(policy: str) -> int | None:
 
 
 def _step(turn: Turn, prompt: tuple[int, ...], number: int, inferences: int | None) -> atif.Step:
-    own: dict[str, Any] = {"tree": turn.tree}
-    if turn.usage != Usage():
-        own["usage"] = turn.usage.model_dump(mode="json")
     calls = tuple(
         atif.ToolCall(tool_call_id=call.id, function_name=call.tool, arguments=call.arguments) for call in turn.calls
     )
@@ -85,12 +83,12 @@ def _step(turn: Turn, prompt: tuple[int, ...], number: int, inferences: int | No
         observation=atif.Observation(results=tuple(_result(call) for call in turn.calls)) if calls else None,
         metrics=_metrics(turn, prompt) if inferences != 0 else None,
         llm_call_count=inferences,
-        extra={OWN: own},
+        extra={OWN: turn.model_dump(mode="json", exclude=TURN, exclude_defaults=True)},
     )
 
 
 def _result(call: Call) -> atif.Result:
-    own = call.model_dump(mode="json", exclude_defaults=True, include={"status", "truncated", "reads", "writes"})
+    own = call.model_dump(mode="json", exclude=CALL, exclude_defaults=True)
     return atif.Result(source_call_id=call.id, content=call.output, extra={OWN: own} if own else None)
 
 
