@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from rover.sandbox.docker import owner
@@ -66,7 +66,7 @@ class Engine:
     def add_files(self, image: str, data: bytes, repository: str, tag: str, label: str) -> None:
         """Make an image of another one and a tar that is unpacked over it; no program of it runs."""
         with telling():
-            made = self._client.create_container(image, command=["-"], network_disabled=True, labels=owner.labels())["Id"]
+            made = self._client.create_container(image, command=["-"], labels=owner.labels())["Id"]
         try:
             with telling():
                 self._client.put_archive(made, "/", data)

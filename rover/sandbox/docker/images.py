@@ -24,9 +24,8 @@ LABEL = "rover.image"
 MAX_BYTES, MAX_FILES = 256 << 20, 20_000
 #: What a step of a build says where it misses the network.
 OFFLINE = (
-    "temporary failure resolving", "could not resolve", "temporary failure in name resolution", "network is unreachable",
-    "name or service not known", "unable to resolve", "dial tcp", "bad address", "enotfound", "eai_again",
-    "failed to establish a new connection", "network unreachable",
+    "temporary failure", "could not resolve", "unable to resolve", "network is unreachable", "network unreachable",
+    "name or service not known", "dial tcp", "bad address", "enotfound", "eai_again", "failed to establish a new",
 )  # fmt: skip
 
 
@@ -75,7 +74,8 @@ def _built(engine: Engine, place: Place) -> dict[str, Any]:
         raise SandboxError(f"the image cannot be built: there is no {place.dockerfile}")
     check_paths(files)
     if len(files) > MAX_FILES or sum(map(len, files.values())) > MAX_BYTES:
-        raise SandboxError(f"the image cannot be built: its folder has more than {MAX_FILES} files or {MAX_BYTES} bytes")
+        most = f"{MAX_FILES} files or {MAX_BYTES >> 20} MiB"
+        raise SandboxError(f"the image cannot be built: its folder has more than {most}")
     tag = digest({"dockerfile": place.dockerfile, "files": {p: blob_id(files[p]) for p in sorted(files)}})[:24]
     name = f"{REPOSITORY}:{tag}"
     found = engine.image(name)

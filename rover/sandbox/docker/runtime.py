@@ -31,7 +31,7 @@ class DockerRuntime:
     offers = ("workdir", "image")
 
     def __init__(self, *, image: str = "") -> None:
-        self._image = image or os.environ.get("ROVER_DOCKER_IMAGE", "")  # carries rover; else the host's files are shown
+        self._image = image or os.environ.get("ROVER_DOCKER_IMAGE", "")  # one that carries rover
         self._lock = threading.Lock()
         self._connected: tuple[int, Engine] | None = None  # the process that connected
         self._boxes: weakref.WeakSet[DockerSandbox] = weakref.WeakSet()

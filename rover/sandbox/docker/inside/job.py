@@ -41,7 +41,7 @@ class Job(Watch):
         self._poll.register(self._woken, select.POLLIN)
 
     def ended(self) -> bool:
-        """Wait for one event, at most a tick: True once the job's first process is dead. A sweep and `finish` follow."""
+        """Wait for one event, at most a tick: True once the first process is dead. A sweep and `finish` follow."""
         if not self._started:
             self.begin()
         now = time.monotonic()

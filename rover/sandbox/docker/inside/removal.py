@@ -7,8 +7,8 @@ import stat
 
 
 def empty(folder: str, keep: str = "") -> None:
-    """Remove all that a folder holds, but for the name `keep`. A tree is taken apart from the top: a path may be longer than the kernel takes,
-    and more levels deep than there are descriptors."""
+    """Remove all that a folder holds, but for the name `keep`. A tree is taken apart from the top: a path may be
+    longer than the kernel takes, and more levels deep than there are descriptors."""
     with os.scandir(folder) as items:
         names = [item.name for item in items if item.name != keep]
     number = 0
@@ -39,7 +39,7 @@ def remove(path: str, aside: str) -> None:
 
 
 def _move_folders(path: str, top: str, number: int) -> list[str]:
-    moved = []
+    moved: list[str] = []
     with os.scandir(path) as items:
         entries = [(item.name, item.is_dir(follow_symlinks=False)) for item in items]
     for name, is_folder in entries:

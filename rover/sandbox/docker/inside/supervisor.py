@@ -23,7 +23,7 @@ from rover.sandbox.docker.inside.scratch import empty_all, hide_all, show_all
 from rover.sandbox.docker.inside.tracker import in_flight
 from rover.sandbox.docker.inside.workspace import Workspace
 from rover.sandbox.inside import frames
-from rover.sandbox.inside.confine import PRIVATE, Powers
+from rover.sandbox.inside.confine import Powers
 from rover.sandbox.inside.watch import processor_time as processor_time_of
 
 Answer = tuple[dict[str, Any], list[bytes]]
