@@ -7,13 +7,15 @@ import os
 import pytest
 
 from rover.sandbox.bubblewrap import BubblewrapRuntime
-from rover.sandbox.protocol import Completed, Runtime, Sandbox
+from rover.sandbox.landlock.runtime import LandlockRuntime
+from rover.sandbox.protocol import Completed, Runtime, Sandbox, lacking
 from rover.sandbox.registry import make_runtime
 from rover_store.ids import blob_id
 from rover_store.records import Limits
 
-#: Kinds that confine: both ways to lay out a workspace, and one more kind where ROVER_CONTRACT_SANDBOX names it.
-REAL = ["bubblewrap", "bubblewrap-copy", *os.environ.get("ROVER_CONTRACT_SANDBOX", "").split()]
+#: Kinds that confine: both ways to lay out a workspace, two levels of Landlock, and more where ROVER_CONTRACT_SANDBOX
+#: names them.
+REAL = ["bubblewrap", "bubblewrap-copy", "landlock", "landlock-4", *os.environ.get("ROVER_CONTRACT_SANDBOX", "").split()]
 START = {"a/b.txt": b"hello\n", "a/c/d.csv": b"x,y\n1,2\n", "same1": b"1", "same2": b"1", "z z": b""}
 START_IDS = {path: blob_id(data) for path, data in START.items()}
 LIMITS = Limits(wall_s=10, cpu_s=5, memory_bytes=256 << 20, disk_bytes=16 << 20, inodes=500, file_bytes=8 << 20)
@@ -27,13 +29,27 @@ SYSCALL = (
 
 def make(kind: str) -> Runtime:
     """A runtime of this kind; the test is skipped where the machine cannot run it, unless it must."""
-    runtime = BubblewrapRuntime(workspace="copy") if kind == "bubblewrap-copy" else make_runtime(kind)
+    made = {"bubblewrap-copy": lambda: BubblewrapRuntime(workspace="copy"), "landlock-4": lambda: LandlockRuntime(level=4)}
+    runtime: Runtime = made[kind]() if kind in made else make_runtime(kind)
     probe = runtime.probe()
     if not probe.works:
         if os.environ.get("ROVER_REQUIRE_SANDBOX"):
             pytest.fail(f"{kind}: {probe.reason}")
         pytest.skip(f"{kind}: {probe.reason}")
     return runtime
+
+
+def temporary(runtime: Runtime) -> tuple[str, ...]:
+    """Folders for what is temporary in a box of this runtime, as a shell names them."""
+    return ("\"$TMPDIR\"",) if lacking(("fixed paths",), runtime) else ("/tmp", "/dev/shm")
+
+
+def shut(runtime: Runtime, said: str) -> bool:
+    """Whether an attack on a file of the host came to nothing: the file is not there; where a runtime cannot hide that
+    it is, it may not be opened."""
+    unseen = not lacking(("hidden host files",), runtime)
+    words = ("No such", "Read-only") if unseen else ("No such", "Permission denied", "not permitted")
+    return any(word in said for word in words)
 
 
 def sh(box: Sandbox, script: str, **limits: float) -> Completed:

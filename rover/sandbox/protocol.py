@@ -35,6 +35,7 @@ GUARANTEES = (
     "host metadata",  # modes and times of the caller's own files outside the box cannot be changed
     "process limit",  # a fork bomb is bounded by the kernel
     "private processes",  # processes of the host cannot be seen
+    "fixed paths",  # the workspace lies at /w; /tmp and /dev/shm are the box's own; else ROVER_W and TMPDIR tell
 )
 
 #: What a package may need beyond a plain box; a runtime names those it can give in `offers`.

@@ -11,6 +11,7 @@ N is the lowest number that is free, so that one box after another lies at the s
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import time
@@ -140,21 +141,43 @@ def _is_folder(name: str, at: int) -> bool:
     return stat.S_ISDIR(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode)
 
 
-def pry(name: str | bytes, flags: int, at: int | None = None) -> int:
-    """Open what this user owns, even where its mode forbids it; the mode stays as it is."""
-    try:
-        return os.open(name, flags | os.O_CLOEXEC, dir_fd=at)
-    except PermissionError:
-        handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
-    try:
-        here, mode = f"/proc/self/fd/{handle}", stat.S_IMODE(os.stat(handle).st_mode)
-        os.chmod(here, mode | 0o700)
+class Pry:
+    """Opens what this user owns even where its mode forbids it. Modes are put back at the end, since what lies in a
+    folder can only be reached while the folder is open to its owner."""
+
+    def __init__(self) -> None:
+        self._changed: list[tuple[int, int]] = []
+
+    def open(self, name: str | bytes, flags: int, at: int | None = None) -> int:
         try:
-            return os.open(here, (flags & ~os.O_NOFOLLOW) | os.O_CLOEXEC)
+            fd = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+        except PermissionError:
+            return self._open_up(name, flags, at)
+        if flags & os.O_DIRECTORY and os.fstat(fd).st_mode & 0o500 != 0o500:
+            os.close(fd)
+            return self._open_up(name, flags, at)
+        return fd
+
+    def _open_up(self, name: str | bytes, flags: int, at: int | None) -> int:
+        handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+        try:
+            info = os.stat(handle)
+            if stat.S_ISLNK(info.st_mode):
+                raise OSError(errno.ELOOP, "a link")
+            os.chmod(f"/proc/self/fd/{handle}", stat.S_IMODE(info.st_mode) | 0o700)
+            self._changed.append((os.dup(handle), stat.S_IMODE(info.st_mode)))
+            return os.open(f"/proc/self/fd/{handle}", (flags & ~os.O_NOFOLLOW) | os.O_CLOEXEC)
         finally:
-            os.chmod(here, mode)
-    finally:
-        os.close(handle)
+            os.close(handle)
+
+    def __enter__(self) -> Pry:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for handle, mode in reversed(self._changed):
+            with contextlib.suppress(OSError):
+                os.chmod(f"/proc/self/fd/{handle}", mode)
+            os.close(handle)
 
 
 def _writable(name: str, at: int) -> int:

@@ -80,7 +80,7 @@ class Keeper:
             channel = socket.socket(fileno=os.dup(fds[0]))
             null = os.open("/dev/null", os.O_RDWR)
             for number, fd in enumerate((null, null, fds[1])):
-                os.dup2(fd, number, inheritable=False)
+                os.dup2(fd, number)
             for fd in (*fds, null, self._sock.fileno(), self._parent, self._wake, self._wake_end):
                 os.close(fd)
             os.setsid()

@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import struct
+import time
 from collections.abc import Callable
 
 from rover.sandbox.landlock.notices import Listener, Notice, Refused, Service, memory, signed, text
@@ -49,11 +50,10 @@ class _Files:
     ) -> int:
         fd = self._open(on, notice, at, path, flags)
         try:
-            if wanted is not None:
-                now, info = _now(), os.stat(fd)
-                have = (info.st_atime_ns, info.st_mtime_ns)
-                wanted = (_time(wanted[0], have[0], now), _time(wanted[1], have[1], now))
-            os.utime(f"/proc/self/fd/{fd}", ns=wanted)
+            now, info = time.time_ns(), os.stat(fd)
+            asked = wanted or (-UTIME_NOW, -UTIME_NOW)
+            access, change = _time(asked[0], info.st_atime_ns, now), _time(asked[1], info.st_mtime_ns, now)
+            os.utime(f"/proc/self/fd/{fd}", ns=(access, change))
         finally:
             os.close(fd)
         return 0
@@ -86,12 +86,6 @@ class _Files:
             os.close(fd)
             raise
         return fd
-
-
-def _now() -> int:
-    import time
-
-    return time.time_ns()
 
 
 def _time(wanted: int, have: int, now: int) -> int:

@@ -67,7 +67,7 @@ class Listener:
             code = -refused.number
         except OSError as error:
             code = -(error.errno or errno.EPERM)
-        except (KeyError, ValueError):
+        except Exception:  # whatever a hostile argument does: the box goes on
             code = -errno.EPERM
         with contextlib.suppress(OSError):  # it died meanwhile
             fcntl.ioctl(self.fd, SEND, _ANSWER.pack(ident, value, code, 0))

@@ -20,6 +20,8 @@ def services(ours: Callable[[], set[int]], warm: Callable[[], list[int]]) -> dic
         mine = job()
         if target > 0:
             chosen = [pid for pid in mine if pid == target]
+            if not chosen and os.path.exists(f"/proc/{target}"):
+                raise Refused(errno.EPERM)
         elif target == -1:
             chosen = [pid for pid in mine if pid != notice.pid]
         else:
@@ -54,7 +56,7 @@ def _group(pid: int) -> int:
 
 def _send(pids: list[int], number: int) -> int:
     if not pids:
-        raise Refused(errno.EPERM)
+        raise Refused(errno.ESRCH)
     for pid in pids:
         try:
             os.kill(pid, number)

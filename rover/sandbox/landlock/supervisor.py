@@ -23,13 +23,18 @@ from rover.sandbox.inside.entry import one_line
 from rover.sandbox.inside.live import ANSWER_S, ended, with_streams
 from rover.sandbox.inside.supervisor import Pipes, Supervisor
 from rover.sandbox.landlock import filter as filters
-from rover.sandbox.landlock import folders, view
+from rover.sandbox.landlock import folders, metadata, signals, view
 from rover.sandbox.landlock.confine import confine, hand_over
 from rover.sandbox.landlock.job import Job, Served
 from rover.sandbox.landlock.notices import Listener
 from rover.sandbox.landlock.processes import hold, release, sweep
 from rover.sandbox.landlock.room import Room
+from rover.sandbox.landlock.sockets import Sockets
 from rover.sandbox.landlock.workspace import Folder
+
+
+#: temporary folders: of a job, and of one that runs beside a living command
+TEMPORARY = ("tmp", "tmp-beside")
 
 
 class LandlockSupervisor(Supervisor):
@@ -50,6 +55,7 @@ class LandlockSupervisor(Supervisor):
         self._program = filters.build(self._level)
         self._names = filters.asked(filters.column(), self._level)
         self._room = Room()
+        self._sockets = Sockets(self._inside)
         self._work = Folder(f"{folder}/w")
         self._env = {**config["env"], **view.environment(folder, self._sites)}
 
@@ -88,7 +94,7 @@ class LandlockSupervisor(Supervisor):
             far.close()
             pipes.close_ends()
             with near:
-                said, served = self._listen(near, tmp)
+                said, served = self._listen(near)
             job = Job(pid, os.pidfd_open(pid), before, served, said, tmp)
             if channel:
                 watch = Served(job, pipes.own, limits, self, wake=True)
@@ -102,7 +108,9 @@ class LandlockSupervisor(Supervisor):
     def finish(self, job: Job, watch: Served) -> tuple[dict[str, Any], list[bytes]]:
         """The answer for a command whose first process has ended; what it left is ended too."""
         _, status, _ = os.wait4(job.pid, 0)
-        sweep(self.ours(), self.warm())
+        self._clear()
+        if watch.breach is None and not self.fits(0):
+            watch.breach = "disk"  # it was quicker than the measures
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         job.close()
         if job.said != b"ok":
@@ -124,24 +132,30 @@ class LandlockSupervisor(Supervisor):
                 if "error" in answer.head:
                     return answer.head, []
                 pipes.close_ends()
-                said, served = self._listen(near, tmp)
+                said, served = self._listen(near)
                 before = resource.getrusage(resource.RUSAGE_CHILDREN)
                 job = Job(int(answer.head["pid"]), answer.fds[0], before, served, said, tmp)
                 watch = Served(job, pipes.own, limits, self, wake=False)
                 watch.wait()
                 frames.send(zygote, {"reap": job.pid})
                 status = frames.receive(zygote).head["status"]
-                sweep(self.ours(), self.warm())
+                self._clear()
                 job.close()
             except frames.Closed:
                 sock, pid = self._zygotes.pop(kind)
                 sock.close()
                 self._ours.discard(pid)
-                sweep(self.ours(), self.warm())
+                self._clear()
                 return {"error": "the warm process died"}, []
             finally:
                 near.close()
         return with_streams({"status": status, "breach": watch.breach}, watch)
+
+    def _clear(self) -> None:
+        """End what a job left."""
+        sweep(self.ours(), self.warm())
+        if self._live is None:
+            self._sockets.forget()
 
     def _become(self, head: dict[str, Any], limits: dict[str, Any], tmp: str, fds: tuple[int, ...]) -> None:
         """In the forked child: take the descriptors from 0 on, confine, and run the command. The last is for the
@@ -162,26 +176,37 @@ class LandlockSupervisor(Supervisor):
         finally:
             os._exit(99)
 
-    def _listen(self, near: socket.socket, tmp: str) -> tuple[bytes, Listener | None]:
+    def _listen(self, near: socket.socket) -> tuple[bytes, Listener | None]:
         """Wait until the child is confined: `ok` and the listener of its filter, or what went wrong."""
         said, fds, _, _ = socket.recv_fds(near, 4096, 1)
         if said != b"ok" or not fds:
             return said or b"it ended before it was confined", None
-        return said, Listener(fds[0], self._names, self._services(tmp))
+        return said, Listener(fds[0], self._names, self._services())
 
-    def _services(self, tmp: str) -> dict[str, Any]:
-        from rover.sandbox.landlock import metadata, signals
+    def _services(self) -> dict[str, Any]:
+        return {
+            **metadata.services(self._inside),
+            **self._sockets.services(),
+            **signals.services(self.ours, self.warm),
+        }
 
-        own = (self._work.root, tmp)
-
-        def inside(path: str) -> bool:
-            return path in own or path.startswith(tuple(f"{folder}/" for folder in own))
-
-        return {**metadata.services(inside), **signals.services(self.ours, self.warm)}
+    def _inside(self, path: str) -> bool:
+        """Whether a real path lies in the workspace or in a temporary folder of the box."""
+        own = (self._work.root, *(f"{self._folder}/{name}" for name in TEMPORARY))
+        return path in own or path.startswith(tuple(f"{folder}/" for folder in own))
 
     def ours(self) -> set[int]:
         """Processes that belong to no job that runs now."""
         return self._ours | self._held
+
+    def over(self) -> None:
+        """A living command has ended: what was its own goes."""
+        self._sockets.forget()
+        folders.remove(f"{self._folder}/{TEMPORARY[0]}")
+
+    def let_go(self) -> None:
+        """Count the processes that stand still as those of their job again: it is to end."""
+        self._held = set()
 
     def warm(self) -> list[int]:
         return [pid for _, pid in self._zygotes.values()]
@@ -196,13 +221,14 @@ class LandlockSupervisor(Supervisor):
     @contextlib.contextmanager
     def _temporary(self) -> Iterator[str]:
         """A folder for this job alone; a job beside a living command has another one than that."""
-        tmp = f"{self._folder}/tmp" if self._live is None else f"{self._folder}/tmp-beside"
+        beside = self._live is not None
+        tmp = f"{self._folder}/{TEMPORARY[beside]}"
         folders.remove(tmp)
         os.mkdir(tmp, 0o700)
         try:
             yield tmp
         finally:
-            if self._live is None or tmp.endswith("beside"):
+            if self._live is None or beside:
                 folders.remove(tmp)
 
     def _limits(self, limits: dict[str, Any]) -> dict[str, Any]:
@@ -241,6 +267,7 @@ class _Live:
 
     def finish(self) -> None:
         head, body = self._box.finish(self._job, self.watch)
+        self._box.over()
         with contextlib.suppress(frames.Closed, OSError), self._answer:
             self._answer.settimeout(ANSWER_S)
             frames.send(self._answer, head, body)
@@ -248,6 +275,7 @@ class _Live:
             os.close(fd)
 
     def cancel(self) -> None:
+        self._box.let_go()
         self.watch.kill("cancelled")
         self.watch.wait()
         self.finish()

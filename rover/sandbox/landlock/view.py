@@ -15,6 +15,8 @@ from rover.sandbox.landlock.confine import Grants
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32")
 MORE = ("/etc/alternatives", "/etc/ld.so.cache", "/nix/store", "/dev/zero", "/dev/random", "/dev/urandom")
+#: what packages of the system put into /etc and programs insist on reading where they see it
+SETTINGS = ("/etc/mime.types", "/etc/ssl/openssl.cnf", "/etc/localtime", "/etc/fonts", "/etc/magic", "/etc/inputrc")
 DEVICES = ("/dev/null", "/dev/full")
 OWN = ("rover", "rover_store", "rover_train")
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -83,7 +85,7 @@ def make(folder: str, sources: Sources) -> list[str]:
 
 def grants(folder: str, sources: Sources, shows: tuple[str, ...] = ()) -> Grants:
     """What commands and calls of a box may see beside its own folders."""
-    read = [path for path in (*SYSTEM, *MORE, *sources.prefixes, *shows) if os.path.exists(path)]
+    read = [path for path in (*SYSTEM, *MORE, *SETTINGS, *sources.prefixes, *shows) if os.path.exists(path)]
     for site in sources.sites:
         read += [f"{site}/{name}" for name in libraries(site)] if holds_own(site) else [site]
     read.append(f"{folder}/v")
@@ -107,6 +109,7 @@ def environment(folder: str, sites: list[str]) -> dict[str, str]:
         "HOME": f"{folder}/tmp",
         "TMPDIR": f"{folder}/tmp",
         "ROVER_W": f"{folder}/w",
+        "GIT_CONFIG_NOSYSTEM": "1",
     }
     if sites[1:]:
         found["PYTHONPATH"] = ":".join(sites[1:])

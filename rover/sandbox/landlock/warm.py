@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import sys
 import tempfile
@@ -29,6 +30,8 @@ def main() -> None:
         os.environ["TMPDIR"] = os.environ["HOME"] = tempfile.tempdir = head["tmp"]
         write = (*config["write"], head["tmp"])
         listener = confine(head["limits"], tuple(config["read"]), write, config["work"], program, config["level"])
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # as for the first process of a namespace: an exception instead
+            signal.signal(number, signal.SIG_IGN)
         hand_over(5, listener)
 
     serve(socket.socket(fileno=int(sys.argv[1])), _fork, confined)

@@ -5,6 +5,7 @@ Times cannot be trusted (a mapped write on a tmpfs changes none), so a snapshot 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import time
@@ -78,11 +79,12 @@ class Folder(Workspace):
 
     def snapshot(self) -> Changes:
         changes = Changes({}, set(self._base), {}, {})
-        fd = folders.pry(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        try:
-            _Walk(self, changes).folder(fd, "")
-        finally:
-            os.close(fd)
+        with folders.Pry() as pry:
+            fd = pry.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                _Walk(self, changes, pry).folder(fd, "")
+            finally:
+                os.close(fd)
         for path in [p for p, found in changes.entries.items() if self._base.get(p) == found]:
             del changes.entries[path]  # as at the start
             changes.removed.discard(path)
@@ -99,32 +101,36 @@ class Folder(Workspace):
 
 
 class _Walk(Walk):
+    def __init__(self, workspace: Folder, changes: Changes, pry: folders.Pry) -> None:
+        super().__init__(workspace, changes)
+        self._pry = pry
+
     def open(self, name: bytes, flags: int, at: int) -> int:
-        return folders.pry(name, flags, at)
+        return self._pry.open(name, flags, at)
 
 
 def usage(root: str, most: int) -> tuple[int, int]:
     """Bytes and number of what lies in a folder, while others write to it. Ends early beyond `most` entries."""
     used = count = 0
-    todo = [folders.pry(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)]
-    try:
-        while todo and count <= most:
-            fd = todo.pop()
-            try:
-                for name in os.listdir(fd):
-                    count += 1
-                    try:
-                        info = os.stat(name, dir_fd=fd, follow_symlinks=False)
-                        used += info.st_blocks * 512
-                        if stat.S_ISDIR(info.st_mode):
-                            todo.append(folders.pry(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, fd))
-                    except OSError:
-                        continue  # it went meanwhile
-            finally:
+    todo: list[int] = []
+    with folders.Pry() as pry:
+        try:
+            todo.append(pry.open(root, os.O_RDONLY | os.O_DIRECTORY))
+            while todo and count <= most:
+                fd = todo.pop()
+                try:
+                    for name in os.listdir(fd):
+                        count += 1
+                        with contextlib.suppress(OSError):  # it went meanwhile
+                            info = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                            used += info.st_blocks * 512
+                            if stat.S_ISDIR(info.st_mode):
+                                todo.append(pry.open(name, os.O_RDONLY | os.O_DIRECTORY, fd))
+                finally:
+                    os.close(fd)
+        finally:
+            for fd in todo:
                 os.close(fd)
-    finally:
-        for fd in todo:
-            os.close(fd)
     return used, count
 
 
