@@ -24,6 +24,8 @@ from rover_store.records import Artifact, Call, Turn, TurnTokens, Usage
 BASH, TEXT, PROGRAM = "bash", "text", "program"
 #: characters of all that is recorded of one call's output
 MOST_OUTPUT = 1 << 20
+#: what stands between names in a command
+_WORDS = re.compile(r"[\s/'\"|&;<>()`$={},:]+")
 _RESULTS = ("tool", "function")
 _BLOCK = re.compile(r"^```(?:bash|sh|shell|console|[\w-]*_bash_command)[ \t]*\n(.*?)\n?```", re.DOTALL | re.MULTILINE)
 
@@ -36,6 +38,7 @@ class _Call:
     output: str | None = None
     writes: list[Artifact] = field(default_factory=list)
     reads: tuple[Artifact, ...] = ()
+    told: bool = True  # its result comes as that of a tool; else as an answer to the text it stood in
 
     def texts(self) -> str:
         return "\n".join(_texts(self.arguments))
@@ -77,7 +80,7 @@ class Transcript:
         calls = [_Call(c.id, c.tool, c.arguments) for c in answer.calls]
         if not calls:
             at = len(self._turns)
-            calls = [_Call(f"block-{at}-{n}", BASH, {"command": block}) for n, block in enumerate(_blocks(text))]
+            calls = [_said(f"block-{at}-{n}", BASH, {"command": block}) for n, block in enumerate(_blocks(text))]
         self._turns.append(_Turn(text, calls, answer.usage, tokens))
         self._answers += 1
 
@@ -122,7 +125,7 @@ class Transcript:
             self._turns.append(_Turn("", [], Usage(), None, self._tree, True))
         turn = self._turns[0]
         if not turn.calls:
-            turn.calls.append(_Call(PROGRAM, PROGRAM, {}))
+            turn.calls.append(_said(PROGRAM, PROGRAM, {}))
         turn.calls[0].arguments, turn.calls[0].output = dict(arguments), _clean(output)
 
     def turns(self) -> tuple[Turn, ...]:
@@ -161,7 +164,7 @@ class Transcript:
                 if call.output is None:
                     call.output = _clean(text)
         if strange and self._turns:
-            waiting = [c for c in self._turns[-1].calls if c.output is None and c.tool not in (BASH, TEXT, PROGRAM)]
+            waiting = [c for c in self._turns[-1].calls if c.output is None and c.told]
             for call, text in zip(waiting, strange, strict=False):
                 call.output = _clean(text)
 
@@ -173,18 +176,24 @@ class Transcript:
             if turn.message.strip() != said or any(c.output is not None for c in turn.calls):
                 continue
             if not turn.calls:
-                turn.calls.append(_Call(f"text-{self._turns.index(turn)}", TEXT, {}))
-            if turn.calls[-1].tool in (BASH, TEXT):
+                turn.calls.append(_said(f"text-{self._turns.index(turn)}", TEXT, {}))
+            if not turn.calls[-1].told and turn.calls[-1].tool != PROGRAM:
                 turn.calls[-1].output = _clean(reply)
             return
 
     def _share_out(self, turn: _Turn, changed: tuple[Artifact, ...]) -> None:
         if not turn.calls:
-            turn.calls.append(_Call(PROGRAM, PROGRAM, {}))
+            turn.calls.append(_said(PROGRAM, PROGRAM, {}))
         for artifact in changed:
             name = artifact.path.rpartition("/")[2]
-            naming = [call for call in turn.calls if name in call.texts()]
+            words = [call for call in turn.calls if name in _WORDS.split(call.texts())]
+            naming = words or [call for call in turn.calls if name in call.texts()]
             (naming or turn.calls)[-1].writes.append(artifact)
+
+
+def _said(name: str, tool: str, arguments: dict[str, Any]) -> _Call:
+    """A call that is none of the model's protocol."""
+    return _Call(name, tool, arguments, told=False)
 
 
 def acts(answer: Answer) -> bool:
