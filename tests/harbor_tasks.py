@@ -56,7 +56,8 @@ def tasks() -> dict[str, Files]:
         },
         "run-lines": {
             **BASE,
-            "environment/Dockerfile": "FROM debian:bookworm\nUSER root\nRUN apt-get update \\\n && apt-get install -y gcc\n"
+            "environment/Dockerfile": "FROM debian:bookworm\nUSER root\n"
+            "RUN apt-get update \\\n && apt-get install -y gcc\n"
             "RUN <<EOF\nset -e\necho hi > /etc/hi\nEOF\nWORKDIR /app\nADD https://example.org/x.tar.gz /app/\n",
             "task.toml": '[task]\nname = "acme/run-lines"\n',
         },
@@ -105,12 +106,13 @@ def tasks() -> dict[str, Files]:
             "task.toml": '[task]\nname = "acme/tool-servers"\n[environment]\nskills_dir = "/app/skills"\n'
             '[[environment.mcp_servers]]\nname = "files"\ntransport = "stdio"\ncommand = "python3"\n'
             'args = ["/opt/server.py"]\n[[environment.mcp_servers]]\nname = "Web Search"\n'
-            'transport = "streamable-http"\nurl = "http://search:8080/mcp"\nheaders = {Authorization = "Bearer ${KEY}"}\n',
+            'transport = "streamable-http"\nurl = "http://search:8080/mcp"\n'
+            'headers = {Authorization = "Bearer ${KEY}"}\n',
         },
         "secrets": {
             **BASE, **docker,
-            "task.toml": '[task]\nname = "acme/secrets"\n[environment.env]\nKEY = "${API_KEY}"\nMODE = "${MODE:-plain}"\n'
-            'PLAIN = "yes"\n[verifier.env]\nJUDGE = "${JUDGE_KEY}"\n[solution.env]\nTOKEN = "abc"\n',
+            "task.toml": '[task]\nname = "acme/secrets"\n[environment.env]\nKEY = "${API_KEY}"\n'
+            'MODE = "${MODE:-plain}"\nPLAIN = "yes"\n[verifier.env]\nJUDGE = "${JUDGE_KEY}"\n[solution.env]\nTOKEN = "abc"\n',
         },
         "unknown-keys": {
             **BASE, **docker,
@@ -145,7 +147,8 @@ def tasks() -> dict[str, Files]:
         },
         "services": {
             **BASE,
-            "environment/docker-compose.yaml": "services:\n  main:\n    image: python:3.12\n  db:\n    image: postgres:17\n",
+            "environment/docker-compose.yaml": "services:\n  main:\n    image: python:3.12\n"
+            "  db:\n    image: postgres:17\n",
             "task.toml": '[task]\nname = "acme/services"\n[environment]\nworkdir = "/app"\ngpus = 1\n',
         },
     }  # fmt: skip

@@ -78,6 +78,11 @@ def options_of(sets: Iterable[str]) -> dict[str, str]:
     return out
 
 
+def _beyond(needs: tuple[str, ...]) -> str:
+    """Needs, but for a working folder at its own path: every sandbox gives that."""
+    return "; ".join(need for need in needs if not need.startswith("workdir"))
+
+
 def _print(report: ImportReport, as_json: bool) -> None:
     if as_json:
         print_json(asdict(report))
@@ -85,8 +90,8 @@ def _print(report: ImportReport, as_json: bool) -> None:
     if any(row.outcome in PLAYED for row in report.rows):
         _played(report)
         return
-    print(table([(r.name or r.source, r.outcome, "; ".join(r.needs) or r.reason) for r in report.rows],
-                ("package", "outcome", "what it needs, or why it is refused"), whole=(0,)))  # fmt: skip
+    print(table([(r.name or r.source, r.outcome, r.reason or _beyond(r.needs)) for r in report.rows],
+                ("package", "outcome", "what it needs beyond a plain sandbox, or why not"), whole=(0,)))  # fmt: skip
     for row in report.rows:
         for line in row.unknown:
             note(f"{row.name}: unknown key, kept: {line}")

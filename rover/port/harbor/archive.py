@@ -15,7 +15,8 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -53,6 +54,34 @@ def read_archive(path: Path, bounds: Bounds = BOUNDS) -> dict[str, Item]:
     except _DAMAGED as error:
         raise PackageError(path.name, "", f"is a damaged archive ({' '.join(str(error).split())[:100]})") from None
     raise PackageError(path.name, "", "is neither a folder nor a tar or zip archive")
+
+
+def read_stream(chunks: Iterable[bytes], name: str, bounds: Bounds = BOUNDS) -> tuple[dict[str, Item], int]:
+    """The plain files of a tar that comes in chunks, and how many of its members are none, or links out of it."""
+    found = _Contents(bounds, name)
+    left = 0
+    with tempfile.TemporaryFile(prefix="rover-import-") as scratch:
+        for chunk in chunks:
+            if scratch.tell() + len(chunk) > bounds.task_bytes:
+                raise PackageError(name, "", f"holds more than {bounds.task_bytes >> 20} MB")
+            scratch.write(chunk)
+        scratch.seek(0)
+        with tarfile.open(fileobj=scratch, mode="r:", errorlevel=2) as archive:
+            for member in archive:
+                if member.issym():
+                    if inner := found.path(member.name):
+                        found.links[inner] = member.linkname
+                elif member.isreg() and not member.issparse():
+                    _member(archive, member, found)
+                elif not member.isdir():
+                    left += 1
+    files = found.files
+    for path, text in found.links.items():
+        try:
+            files = resolved(files, {path: text}, bounds)
+        except PackageError:
+            left += 1
+    return {path: replace(item, link="") for path, item in sorted(files.items())}, left
 
 
 class _Contents:

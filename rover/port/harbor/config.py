@@ -50,15 +50,24 @@ def check(config: Config) -> None:
     errors = Draft202012Validator(schema()).iter_errors(_plain(config))
     first = min(errors, key=lambda e: (list(map(str, e.absolute_path)), e.message), default=None)
     if first is not None:
-        inner = min(first.context or [], key=lambda e: -len(list(e.path)), default=None)
-        path = [*first.absolute_path, *(inner.path if inner is not None else ())]
-        said = (inner if inner is not None and inner.path else first).message
-        raise PackageError(FILE, ".".join(map(str, path)), " ".join(said.split())[:160])
+        first = _deepest(first)
+        said = " ".join(first.message.split())
+        said = said if len(said) <= 160 else f"{said[:157]}..."
+        raise PackageError(FILE, ".".join(map(str, first.absolute_path)), said)
     _check_names(config)
     for where, environment in environments(config):
         _check_servers(where, environment)
         if (environment.get("network_mode") != "allowlist") and environment.get("allowed_hosts"):
             raise PackageError(FILE, f"{where}.allowed_hosts", "is for network_mode = 'allowlist' alone")
+
+
+def _deepest(error: Any) -> Any:
+    """Of several forms that a value may have, what is wrong with the one that it comes nearest to."""
+    while True:
+        forms = [e for e in error.context or () if not (e.validator == "type" and e.validator_value == "null")]
+        if not forms:
+            return error
+        error = min(forms, key=lambda e: (-len(e.path), e.message))
 
 
 def _check_names(config: Config) -> None:

@@ -58,8 +58,20 @@ def of_image(image: str, workdir: str, uploaded: Tree) -> Stage:
     if not is_plain(image):
         found = found.image(f"what {image} holds")
     if not workdir:
-        found = found.image(f"the working folder is that of {image}")
+        found = found.image(unnamed(image))
     return found
+
+
+def unnamed(image: str) -> str:
+    return f"the working folder is that of {image}"
+
+
+def looked_into(stage: Stage, workdir: str, files: Tree) -> Stage:
+    """A prebuilt image of which somebody read the working folder. What environment/ uploads lies on top."""
+    root = workdir.rstrip("/")
+    own = {f"{root}/{path}": item for path, item in files.items()}
+    reasons = tuple(reason for reason in stage.reasons if reason != unnamed(stage.base))
+    return replace(stage, workdir=root or "/", files={**own, **stage.files}, reasons=reasons)
 
 
 def of_dockerfile(environment: Tree) -> Stage:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,6 +69,19 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
+class InImage:
+    """What a prebuilt image holds in its working folder."""
+
+    workdir: str
+    files: Mapping[str, Item]
+    notes: tuple[str, ...] = ()
+
+
+#: looks into an image, at a folder or (empty) its own working folder; None where nobody can
+Look = Callable[[str, str], InImage | None]
+
+
+@dataclass(frozen=True, slots=True)
 class Read:
     """A task as far as it was understood."""
 
@@ -82,11 +95,17 @@ class Read:
     start: Mapping[str, Item]
     keys: tuple[str, ...]
     keys_from: str
+    inside: InImage | None = None
 
 
-def make(tree: Tree, origin: Origin) -> Made:
+def nobody(image: str, folder: str) -> InImage | None:
+    """No image is looked into."""
+    return None
+
+
+def make(tree: Tree, origin: Origin, look: Look = nobody) -> Made:
     """The package. PackageError names file, field and reason of a task that is none."""
-    task = read(tree)
+    task = read(tree, look)
     name = name_of(task.config, origin)
     files = _files(task, origin, name)
     lost = unlike(tree, restore(files))
@@ -95,7 +114,7 @@ def make(tree: Tree, origin: Origin) -> Made:
     return Made(name, files, configs.unknown(task.config), task.needs.said(), _notes(task))
 
 
-def read(tree: Tree) -> Read:
+def read(tree: Tree, look: Look = nobody) -> Read:
     """A task, checked and understood. PackageError for one that Harbor itself would not load."""
     if configs.FILE not in tree:
         raise PackageError(configs.FILE, "", "missing")
@@ -103,15 +122,19 @@ def read(tree: Tree) -> Read:
     configs.check(config)
     _check_layout(tree, config)
     stage = stage_of(tree, config)
-    given = split.given_of(below(tree, "environment/"))
+    place = config.get("environment") or {}
+    own = "" if image.DOCKERFILE in tree else str(place.get("docker_image") or "")
+    inside = look(own, str(place.get("workdir") or "")) if own else None
+    if inside is not None:
+        stage = image.looked_into(stage, inside.workdir, inside.files)
+    given = split.given_of(below(tree, "environment/"), inside.workdir if inside else "")
     dockerfile = "environment/Dockerfile" if image.DOCKERFILE in tree else ""
     records = split.records_of(config, given, argv=argv_of(tree), dockerfile=dockerfile)
     workdir = records.environment.workdir
     start = below(stage.files, f"{workdir}/") if workdir else {}
     keys, source = rewards.keys_of(tree, config)
-    return Read(
-        tree, config, stage, given, records, needs.needs_of(config, tree, stage, workdir), start, keys, source
-    )
+    found = needs.needs_of(config, tree, stage, workdir)
+    return Read(tree, config, stage, given, records, found, start, keys, source, inside)
 
 
 def _check_layout(tree: Tree, config: Config) -> None:
@@ -166,6 +189,8 @@ def _files(task: Read, origin: Origin, name: str) -> dict[str, bytes]:
         beside["task"]["instruction_head"] = head
     if made_up:
         beside["task"]["instruction"] = "of the steps"
+    if task.inside is not None and not (task.config.get("environment") or {}).get("workdir"):
+        beside["context"]["image_workdir"] = task.given.workdir
     title = _title(task.config, origin)
     place = task.records.environment if task.records.environment != Environment() else None
     listed = tuple(ContextFile(path=p, access="editable", role="starter") for p in sorted(task.start))
@@ -324,7 +349,7 @@ def _word(value: object) -> str:
 
 
 def _notes(task: Read) -> tuple[str, ...]:
-    notes = list(task.stage.notes)
+    notes = [*task.stage.notes, *(task.inside.notes if task.inside else ())]
     runs = sorted(path for path, item in task.start.items() if item.executable and not item.data.startswith(b"#!"))
     if runs:
         notes.append(f"a workspace keeps no modes: {runs[0]} may be run there, and is no script that says how")

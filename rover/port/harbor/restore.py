@@ -75,7 +75,8 @@ def config_of(files: Files, beside: Mapping[str, Mapping[str, Any]], environment
     harness = Harness.load(files["harness/harness.json"], "harness/harness.json")
     records = split.Records(context.environment or Environment(), harness, verifier.program)
     parts = {name: from_json(beside[name].get("config", {})) for name in COMPONENTS}
-    return split.merged(parts, records, split.given_of(environment))
+    workdir = str(beside["context"].get("image_workdir", ""))
+    return split.merged(parts, records, split.given_of(environment, workdir))
 
 
 def _load(files: Files, path: str) -> dict[str, Any]:

@@ -55,10 +55,10 @@ class Records:
 Parts = dict[ComponentName, Config]
 
 
-def given_of(environment: Tree) -> Given:
-    """What the Dockerfile of an environment says."""
+def given_of(environment: Tree, image_workdir: str = "") -> Given:
+    """What the Dockerfile of an environment says, or the image itself of its working folder."""
     if "Dockerfile" not in environment:
-        return Given()
+        return Given(image_workdir)
     stage = of_dockerfile(environment)
     return Given(stage.workdir if stage.workdir != "/" else "", stage.env)
 

@@ -129,7 +129,7 @@ def resolved(files: Mapping[str, Item], links: Mapping[str, str], bounds: Bounds
     for path in links:
         target = _target(path, links)
         if not (target in files or any(p.startswith(f"{target}/") for p in files)):
-            raise PackageError(shown(path), "", f"is a link to {shown(links[path])}, which is not there")
+            raise PackageError(shown(path), "", f"is a link to {shown(links[path])}, where no plain file is")
         _copy(out, files, path, target, links[path], bounds)
     _check_kinds(out)
     return dict(sorted(out.items()))
