@@ -12,8 +12,8 @@ from rover.cli.output import Json, print_json, width
 from rover_store.errors import UsageError
 
 TOPICS = (
-    "package", "store", "revisions", "care", "diff", "merge", "sharding", "sql", "fcr", "evolve", "suites", "natural",
-    "policies", "agents", "training", "data", "credit", "chores", "settings", "sandbox", "mcp", "library",
+    "package", "check", "store", "revisions", "care", "diff", "merge", "sharding", "sql", "fcr", "evolve", "suites",
+    "natural", "policies", "agents", "training", "data", "credit", "chores", "settings", "sandbox", "mcp", "library",
     "releases", "glossary",
 )  # fmt: skip
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rover.construct.calibrate import Calibration, calibrate
+from rover.construct.calibrate import Calibration, Row, calibrate
 from rover.diagnose.diagnosis import diagnose
 from rover.diagnose.protocol import ProbeContext
 from rover.ops.check import Checked, placed, refused
@@ -63,11 +63,29 @@ def _renamed(finding: Finding) -> Finding:
 
 
 def _besides(calibration: Calibration, found: Diagnosis) -> list[Finding]:
-    """Cases that came out wrong, where diagnosis does not say so already."""
-    kinds = {f.kind for f in found.findings if f.status == "confirmed"}
-    if not kinds:
-        return [of_row(row) for row in calibration.wrong]
-    return [f for row in calibration.wrong if row.kind == "negative" and (f := of_row(row)).kind not in kinds]
+    """Cases that came out wrong, where diagnosis does not say so already: it names one defect once, a check names
+    every attacker that passes."""
+    confirmed = [f for f in found.findings if f.status == "confirmed"]
+    passed = [r for r in calibration.wrong if r.kind in ("start", "attacker") and r.observed == "accepted"]
+    out = []
+    if passed and not any("attackers" in f.details or f.probe == "start" for f in confirmed):
+        out.append(_passed(passed))
+    rest = [r for r in calibration.wrong if r not in passed]
+    if not confirmed:
+        return out + [of_row(row) for row in rest]
+    kinds = {f.kind for f in (*confirmed, *out)}
+    return out + [f for row in rest if row.kind == "negative" and (f := of_row(row)).kind not in kinds]
+
+
+def _passed(rows: list[Row]) -> Finding:
+    """Who passes without doing the task."""
+    names = [row.case for row in rows]
+    named = [name for name in names if name != "start"]
+    idle = "the start state passes as it is, and so do " if "start" in names else "attackers pass without doing the task: "
+    return Finding(
+        probe="attackers", kind="lax_verifier", message=f"{idle}{', '.join(named) or 'none'}", components=("verifier",),
+        evidence=tuple(row.rollout for row in rows if row.rollout), details={"subject": "attackers", "attackers": named},
+    )  # fmt: skip
 
 
 def _confirmed(finding: Finding, shown: list[Finding]) -> bool:

@@ -45,7 +45,6 @@ def sarif(every: Iterable[Checked], base: str = "") -> bytes:
                 "rules": [_rule(kind) for kind in KINDS if kind.name in index],
             }
         },
-        "automationDetails": {"id": "rover/check/"},
         "columnKind": "unicodeCodePoints",
         "results": _numbered([_result(one, said, index, base) for one, said in rows]),
         "properties": {"packages": len(checked), "results": sum(len(one.said) for one in checked)},

@@ -28,8 +28,10 @@ def names(task: ForeignTask) -> Iterator[Finding]:
     named = named_paths(task.text(INSTRUCTION), task.env.workdir)
     asked = {p: _line(task, INSTRUCTION, p) for p in named if _is_file(p) and not _there(task, p)}
     read = _read_by_tests(task)
-    yield from _renamed(task, asked, read)
-    yield from _absent(task, asked)
+    renamed = list(_renamed(task, asked, read))
+    yield from renamed
+    other = {str(f.details.get("found")) for f in renamed}
+    yield from _absent(task, {path: line for path, line in asked.items() if path not in other})
     yield from _own_files(task)
 
 
