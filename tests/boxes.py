@@ -15,7 +15,8 @@ from rover_store.records import Limits
 
 #: Kinds that confine: both ways to lay out a workspace, two levels of Landlock, and more where ROVER_CONTRACT_SANDBOX
 #: names them.
-REAL = ["bubblewrap", "bubblewrap-copy", "landlock", "landlock-4", *os.environ.get("ROVER_CONTRACT_SANDBOX", "").split()]
+MORE = os.environ.get("ROVER_CONTRACT_SANDBOX", "").split()
+REAL = ["bubblewrap", "bubblewrap-copy", "landlock", "landlock-4", *MORE]
 START = {"a/b.txt": b"hello\n", "a/c/d.csv": b"x,y\n1,2\n", "same1": b"1", "same2": b"1", "z z": b""}
 START_IDS = {path: blob_id(data) for path, data in START.items()}
 LIMITS = Limits(wall_s=10, cpu_s=5, memory_bytes=256 << 20, disk_bytes=16 << 20, inodes=500, file_bytes=8 << 20)
@@ -29,8 +30,13 @@ SYSCALL = (
 
 def make(kind: str) -> Runtime:
     """A runtime of this kind; the test is skipped where the machine cannot run it, unless it must."""
-    made = {"bubblewrap-copy": lambda: BubblewrapRuntime(workspace="copy"), "landlock-4": lambda: LandlockRuntime(level=4)}
-    runtime: Runtime = made[kind]() if kind in made else make_runtime(kind)
+    runtime: Runtime
+    if kind == "bubblewrap-copy":
+        runtime = BubblewrapRuntime(workspace="copy")
+    elif kind == "landlock-4":
+        runtime = LandlockRuntime(level=4)
+    else:
+        runtime = make_runtime(kind)
     probe = runtime.probe()
     if not probe.works:
         if os.environ.get("ROVER_REQUIRE_SANDBOX"):

@@ -399,7 +399,8 @@ def test_a_forked_process_does_not_end_the_boxes_of_its_parent(real_runtime: Run
     )
     tests = str(Path(__file__).parent.parent)
     env = {**os.environ, "PYTHONPATH": f"{tests}:{os.environ.get('PYTHONPATH', '')}"}
-    done = subprocess.run([sys.executable, "-c", code, "bubblewrap"], capture_output=True, env=env, check=True)
+    kind = real_runtime.kind
+    done = subprocess.run([sys.executable, "-c", code, kind], capture_output=True, env=env, check=True)
     assert done.stdout == b"b'1'\n"
 
 

@@ -214,7 +214,7 @@ def test_ptrace(jail: Sandbox) -> None:
 
 
 def test_memory_and_descriptors_of_the_first_process(jail: Sandbox) -> None:
-    for path in ("mem", "environ", "maps", "fd/3", "root", "cwd", "exe"):
+    for path in ("mem", "environ", "maps", "fd/0", "root", "cwd", "exe"):
         attack = f"open('/proc/1/{path}', 'rb').read(); os.readlink('/proc/1/{path}')"
         assert "Permission denied" in refused(jail, attack)
     assert "not permitted" in refused(jail, SYSCALL % "438, 3, 0, 0")

@@ -44,7 +44,8 @@ def confine(
 
 def restrict(read: tuple[str, ...], write: tuple[str, ...], level: int) -> None:
     """Landlock: these files and folders, and no others. `level` may be lower than the kernel's."""
-    from sandlock import Protection, Sandbox, confine as apply
+    from sandlock import Protection, Sandbox
+    from sandlock import confine as apply
     from sandlock.exceptions import SandlockError
 
     lacking = [

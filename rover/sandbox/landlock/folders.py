@@ -1,4 +1,4 @@
-"""Where boxes lie on the host: one private folder a box, removed when it closes, and by the next keeper where nobody did.
+"""Where boxes lie on the host: one private folder a box, removed when it closes, else by the next keeper.
 
     BASE/rover-UID/N/owner    the keeper that made it, as "pid start-time"
                      w/       the workspace

@@ -58,8 +58,7 @@ class Served(Watch):
         return processes.members(self._box.ours(), self._box.warm())
 
     def hung_up(self) -> None:
-        self._box.end()
-        os._exit(0)
+        self._box.quit()
 
     def measure(self) -> None:
         super().measure()

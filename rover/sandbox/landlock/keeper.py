@@ -93,11 +93,10 @@ class Keeper:
             except BaseException:
                 folders.remove(folder)
                 raise
-            signal.signal(signal.SIGTERM, lambda *_: (box.end(), os._exit(0)))
+            signal.signal(signal.SIGTERM, lambda *_: box.quit())
             with contextlib.suppress(frames.Closed):
                 box.serve()
-            box.end()
-            os._exit(0)
+            box.quit()
         except BaseException as error:
             os.write(2, one_line(error).encode())
         finally:
@@ -164,7 +163,8 @@ def _prepare(given: dict[str, Any]) -> Any:
     from rover.sandbox.landlock import folders, metadata, signals, supervisor, view  # noqa: F401
     from rover.sandbox.launcher import prepare
 
-    sources = view.Sources(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
+    known: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+    sources = view.Sources(**known)
     sources = sources.moved(prepare(sources.all()))
     kernel.prctl(PR_SET_DUMPABLE, 1)  # becoming another user had cleared it
     kernel.prctl(PR_SET_CHILD_SUBREAPER, 1)

@@ -87,7 +87,7 @@ class Listener:
 
 def signed(value: int) -> int:
     """An `int` argument."""
-    return struct.unpack("i", struct.pack("I", value & 0xFFFFFFFF))[0]
+    return int(struct.unpack("i", struct.pack("I", value & 0xFFFFFFFF))[0])
 
 
 def memory(notice: Notice, address: int, size: int) -> bytes:

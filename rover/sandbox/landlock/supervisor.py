@@ -14,14 +14,15 @@ import resource
 import signal
 import socket
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 from rover.sandbox.inside import frames
 from rover.sandbox.inside.command import REPORT
 from rover.sandbox.inside.confine import find_program
 from rover.sandbox.inside.entry import one_line
-from rover.sandbox.inside.live import ANSWER_S, ended, with_streams
+from rover.sandbox.inside.live import ANSWER_S, Live, ended, with_streams
 from rover.sandbox.inside.supervisor import Pipes, Supervisor
+from rover.sandbox.inside.watch import Watch
 from rover.sandbox.landlock import filter as filters
 from rover.sandbox.landlock import folders, metadata, signals, view
 from rover.sandbox.landlock.confine import confine, hand_over
@@ -31,7 +32,6 @@ from rover.sandbox.landlock.processes import hold, release, sweep
 from rover.sandbox.landlock.room import Room
 from rover.sandbox.landlock.sockets import Sockets
 from rover.sandbox.landlock.workspace import Folder
-
 
 #: temporary folders: of a job, and of one that runs beside a living command
 TEMPORARY = ("tmp", "tmp-beside")
@@ -56,7 +56,7 @@ class LandlockSupervisor(Supervisor):
         self._names = filters.asked(filters.column(), self._level)
         self._room = Room()
         self._sockets = Sockets(self._inside)
-        self._work = Folder(f"{folder}/w")
+        self._work: Folder = Folder(f"{folder}/w")
         self._env = {**config["env"], **view.environment(folder, self._sites)}
 
     def greet(self) -> None:
@@ -70,6 +70,11 @@ class LandlockSupervisor(Supervisor):
                 os.kill(pid, signal.SIGKILL)
         sweep({os.getpid()})
         folders.remove(self._folder)
+
+    def quit(self) -> NoReturn:
+        """End the box, and this process."""
+        self.end()
+        os._exit(0)
 
     @contextlib.contextmanager
     def _still(self) -> Iterator[None]:
@@ -105,7 +110,7 @@ class LandlockSupervisor(Supervisor):
             watch.wait()
             return self.finish(job, watch)
 
-    def finish(self, job: Job, watch: Served) -> tuple[dict[str, Any], list[bytes]]:
+    def finish(self, job: Job, watch: Watch) -> tuple[dict[str, Any], list[bytes]]:
         """The answer for a command whose first process has ended; what it left is ended too."""
         _, status, _ = os.wait4(job.pid, 0)
         self._clear()
@@ -255,7 +260,7 @@ class LandlockSupervisor(Supervisor):
         return self._zygotes[kind][0]
 
 
-class _Live:
+class _Live(Live):
     """A command that lives beside other requests; see rover.sandbox.inside.live."""
 
     def __init__(self, box: LandlockSupervisor, job: Job, watch: Served, pipes: list[int], answer: int) -> None:

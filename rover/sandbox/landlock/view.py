@@ -99,7 +99,7 @@ def holds_own(site: str) -> bool:
 
 def libraries(site: str) -> list[str]:
     """What a folder of libraries holds but our own packages, and their metadata, which name their place."""
-    return [name for name in sorted(os.listdir(site)) if not name.startswith((*OWN, "workrover")) and name != "__pycache__"]
+    return [name for name in sorted(os.listdir(site)) if not name.startswith((*OWN, "workrover", "__pycache__"))]
 
 
 def environment(folder: str, sites: list[str]) -> dict[str, str]:
