@@ -35,8 +35,8 @@ from rover_store.errors import HarnessError, ProviderError, RoverError, SandboxE
 from rover_store.records import Call, ProgramExit, Trajectory, Usage
 from rover_store.trees import tree_id
 
-#: where the program's own folder is in the box, and what it finds there
-SCRATCH, INSTRUCTION = "/tmp/rover", "instruction.md"
+#: what a program finds in a folder of its own
+INSTRUCTION, SERVERS, CARRIED = "instruction.md", "mcp.json", "mcp"
 #: what a program finds in place of the key, which never enters the box
 KEY = "rover"
 #: requests that are refused, beyond so many the agent is ended; seconds between looks at the clock
@@ -319,7 +319,7 @@ class _Rollout:
         spec, agent, model = self.policy.spec, self.policy.agent, self.policy.model
         marks = "\n".join([*spec.argv, *spec.env.values()])
         piped = "{instruction}" not in marks and "{instruction_file}" not in marks
-        files = {f"{SCRATCH}/{INSTRUCTION}": _file(self.job.instruction.encode())}
+        files = {INSTRUCTION: _file(self.job.instruction.encode())}
         env = {
             "OPENAI_BASE_URL": "{base_url}",
             "OPENAI_API_BASE": "{base_url}",
@@ -327,27 +327,28 @@ class _Rollout:
             "NO_PROXY": "127.0.0.1,localhost",
             "no_proxy": "127.0.0.1,localhost",
             "ROVER_MODEL": model,
-            "ROVER_INSTRUCTION": f"{SCRATCH}/{INSTRUCTION}",
+            "ROVER_INSTRUCTION": f"{{scratch}}/{INSTRUCTION}",
         }
         if mcp.started(self.job.harness):
-            files[mcp.CONFIG] = _file(mcp.config(mcp.started(self.job.harness)))
+            folder = f"{{scratch}}/{CARRIED}"
+            files[SERVERS] = [mcp.config(mcp.started(self.job.harness), folder).decode(), False]
             for path, data in self.job.carried.items():
-                files[f"{mcp.FOLDER}/{path}"] = _file(data, mcp.executable(data))
-            env |= {mcp.CONFIG_VARIABLE: mcp.CONFIG, mcp.FOLDER_VARIABLE: mcp.FOLDER}
+                files[f"{CARRIED}/{path}"] = _file(data, mcp.executable(data))
+            env |= {mcp.CONFIG_VARIABLE: f"{{scratch}}/{SERVERS}", mcp.FOLDER_VARIABLE: folder}
         return {
-            "scratch": SCRATCH,
             "files": files,
             "argv": list(spec.argv),
             "env": {**env, **spec.env},
             "path": list(agent.path) if agent else [],
-            "stdin": f"{SCRATCH}/{INSTRUCTION}" if piped else "",
+            "stdin": INSTRUCTION if piped else "",
+            "paths": {
+                "{instruction_file}": f"{{scratch}}/{INSTRUCTION}",
+                mcp.CONFIG_MARK: f"{{scratch}}/{SERVERS}",
+            },
             "fill": {
                 "{instruction}": self.job.instruction,
-                "{instruction_file}": f"{SCRATCH}/{INSTRUCTION}",
                 "{model}": model,
                 "{agent}": agent.at if agent else "",
-                "{scratch}": SCRATCH,
-                mcp.CONFIG_MARK: mcp.CONFIG,
             },
         }
 

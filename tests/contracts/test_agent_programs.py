@@ -185,7 +185,10 @@ def test_what_it_does_before_between_and_after_is_seen(plain: Sandbox) -> None:
 def test_what_it_finds_around_it(plain: Sandbox) -> None:
     script = """
 print(json.dumps({k: v for k, v in os.environ.items() if "KEY" in k or "OPENAI" in k or "ROVER" in k}))
-print(json.dumps([sys.argv[1:], os.listdir("/proc/self/fd"), open(os.environ["ROVER_INSTRUCTION"]).read()]))
+def there(fd):
+    try: os.fstat(fd); return True
+    except OSError: return False
+print(json.dumps([sys.argv[1:], list(filter(there, range(100))), open(os.environ["ROVER_INSTRUCTION"]).read()]))
 """
     played, _ = play(plain, python(script, "{instruction_file}", "{{model}}", "{other}"))
     assert played.trajectory.program is not None
@@ -194,7 +197,7 @@ print(json.dumps([sys.argv[1:], os.listdir("/proc/self/fd"), open(os.environ["RO
     assert (env["OPENAI_API_KEY"], env["ROVER_MODEL"]) == ("rover", "served")
     assert "ROVER_CHANNEL" not in env
     assert rest[0] == [env["ROVER_INSTRUCTION"], "{served}", "{other}"]
-    assert len(rest[1]) == 4, "nothing but the streams, and the list itself"
+    assert rest[1] == [0, 1, 2], "nothing but the streams"
     assert rest[2] == INSTRUCTION
 
 
@@ -303,13 +306,13 @@ def test_no_server_is_said_when_a_model_is_asked_for(plain: Sandbox) -> None:
 
 # --- hostile ones ------------------------------------------------------------------------------------------------
 @pytest.fixture
-def quiet(plain: Sandbox) -> Iterator[Sandbox]:
+def quiet(runtime: Runtime, plain: Sandbox) -> Iterator[Sandbox]:
     """The box; afterwards nothing of an agent is left in it, and it works."""
     yield plain
     plain.reset(START)
-    seen = plain.run(["sh", "-c", "ls -d /proc/[0-9]* | wc -l; ls -A /tmp /dev/shm"]).stdout.split()
-    assert int(seen[0]) <= 4, seen
-    assert seen[1:] in ([b"/tmp:", b"/dev/shm:"], [b"/dev/shm:", b"/tmp:"], [])
+    seen = plain.run(["sh", "-c", "ls -d /proc/[0-9]* | wc -l; ls -A ${TMPDIR:-/tmp}"]).stdout.split()
+    assert len(seen) == 1, seen
+    assert int(seen[0]) <= 4 or "private processes" in getattr(runtime, "unmet", ())
     assert sorted(plain.snapshot().entries) == sorted(START)
 
 
@@ -465,7 +468,7 @@ print(ask()[0])
     assert played.trajectory.program is not None
     full, floods, pipelined, last = played.trajectory.program.stdout.splitlines()
     assert int(full.split()[1]) >= 130
-    assert floods in ("[400] 40", "[400, 429] 40")
+    assert floods in ("[400] 40", "[400, 429] 40", "[429] 40")
     assert (pipelined, last, played.trajectory.end) == ("151", "200", "completed")
     assert len(server.asked) == 1
 

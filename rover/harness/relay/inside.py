@@ -30,6 +30,8 @@ MAX_LINKS, MAX_REFUSED, MAX_WAITING, MAX_HELD = 64, 64, 32, 24 << 20
 REQUEST_S, IDLE_S = 30.0, 300.0
 #: seconds after the word to end, which the agent heard as an error, until SIGTERM, and from then until SIGKILL
 TERM_S, KILL_S = 1.0, 2.0
+#: the agent's own folder, in that for temporary files
+FOLDER = "rover"
 #: bytes of the agent's output that are kept, and how much is read at a time
 TAIL, PIECE = 32 << 10, 1 << 16
 TICK = 0.25
@@ -120,18 +122,17 @@ class Relay:
     def _start(self, port: int) -> tuple[dict[str, int], dict[str, Any] | None]:
         """Start the agent: the read ends of its output, and the end of a run that could not even begin."""
         config = self.config
-        for path, (data, program) in config["files"].items():
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "wb") as stream:
-                stream.write(base64.b64decode(data))
-            os.chmod(path, 0o755 if program else 0o644)
         url = f"http://{HOST}:{port}/v1"
-        fill = {"{base_url}": url, **config["fill"]}
+        scratch = os.path.join(os.environ.get("TMPDIR") or "/tmp", FOLDER)
+        here = {"{base_url}": url, "{scratch}": scratch}
+        for name, (data, program) in config["files"].items():
+            _lay(os.path.join(scratch, name), data, program, here)
+        fill = {**here, **{mark: _filled(text, here) for mark, text in config["paths"].items()}, **config["fill"]}
         argv = [_filled(word, fill) for word in config["argv"]]
         env = {k: v for k, v in os.environ.items() if k != "ROVER_CHANNEL"}
         env.update((name, _filled(value, fill)) for name, value in config["env"].items())
         env["PATH"] = ":".join([env.get("PATH", os.defpath), *config["path"]])
-        stdin = os.open(config["stdin"] or os.devnull, os.O_RDONLY)
+        stdin = os.open(os.path.join(scratch, config["stdin"]) if config["stdin"] else os.devnull, os.O_RDONLY)
         (out, out_end), (err, err_end), (said, said_end) = os.pipe(), os.pipe(), os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
@@ -340,6 +341,15 @@ class Relay:
             self.select.modify(self.channel, wanted, self._channel)
 
 
+def _lay(path: str, data: str, program: bool, fill: dict[str, str]) -> None:
+    """Write a file for the agent: bytes as base64, or with `{...` a text with marks."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    raw = _filled(data, fill).encode() if data.startswith("{") else base64.b64decode(data)
+    with open(path, "wb") as stream:
+        stream.write(raw)
+    os.chmod(path, 0o755 if program else 0o644)
+
+
 def _filled(word: str, fill: dict[str, str]) -> str:
     """A word with its marks replaced, in one pass: what is put in is not looked at again."""
     parts, at = [], 0
@@ -385,7 +395,7 @@ def main(channel: socket.socket, config: dict[str, Any]) -> None:
     try:
         end = relay.run()
     except OSError as error:
-        end = {"failed": f"the relay: {error.strerror or error}", "relay": True}
+        end = {"failed": f"the relay: {error}", "relay": True}
     for number, name in ((1, "stdout"), (2, "stderr")):
         rest = bytes(relay.tails[name])
         while rest:
