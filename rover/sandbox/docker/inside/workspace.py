@@ -44,7 +44,7 @@ class Workspace:
         self._tracker = Tracker()
         self.known: set[str] = set()
         self.limit = 0  # bytes that may have changed
-        self._ballast = -1
+        self._ballast, self._ballast_size = -1, 0
 
     # --- start state ---------------------------------------------------------------------------------------
     def missing(self, files: list[list[Any]]) -> list[str]:
@@ -90,7 +90,9 @@ class Workspace:
         """Put the workspace back to the start state. `room` bytes of the file system are for the start state alone:
         what it does not need of them is taken out of use."""
         self.limit = limit
-        self._weigh_down(0)
+        spare = room - sum(-(-size // 4096) * 4096 for _, size, _ in self._start.values())
+        if spare != self._ballast_size:
+            self._weigh_down(0)
         told = self._tracker.read()
         self._lost |= told.lost or self._in_flight()
         if self._lost:
@@ -101,7 +103,8 @@ class Workspace:
         self.known = {blob for blob, _, _ in self._start.values()}
         self._known = {i: Known(ctime, self._start[p][1], blob) for p, (i, ctime, blob) in self._laid.items() if blob}
         self._touched, self._open, self._lost = set(), set(), False
-        self._weigh_down(room - sum(-(-size // 4096) * 4096 for _, size, _ in self._start.values()))
+        if spare != self._ballast_size:
+            self._weigh_down(spare)
         self._settle(max((ctime for _, ctime, _ in self._laid.values()), default=0))
         self._tracker.drop()
 
@@ -182,6 +185,7 @@ class Workspace:
         if self._ballast >= 0:
             os.close(self._ballast)
             self._ballast = -1
+        self._ballast_size = size
         if size > 0:
             self._ballast = os.open(WORK, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
             os.posix_fallocate(self._ballast, 0, size)
