@@ -112,7 +112,8 @@ def tasks() -> dict[str, Files]:
         "secrets": {
             **BASE, **docker,
             "task.toml": '[task]\nname = "acme/secrets"\n[environment.env]\nKEY = "${API_KEY}"\n'
-            'MODE = "${MODE:-plain}"\nPLAIN = "yes"\n[verifier.env]\nJUDGE = "${JUDGE_KEY}"\n[solution.env]\nTOKEN = "abc"\n',
+            'MODE = "${MODE:-plain}"\nPLAIN = "yes"\n[verifier.env]\nJUDGE = "${JUDGE_KEY}"\n'
+            '[solution.env]\nTOKEN = "abc"\n',
         },
         "unknown-keys": {
             **BASE, **docker,
