@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rover.construct.calibrate import Calibration, Kind, calibrate
 from rover.construct.references import Problem, problems
+from rover.harness.mcp.records import waiting
 from rover.ops.findings import Said, level_of, of_problem, of_row
 from rover.ops.places import in_package, in_task
 from rover.ops.shard import Shard, piece
@@ -103,12 +104,17 @@ def check_package(store: Store, engine: Engine | None, entry: PackageEntry, seed
         env = load_env(store, entry.tree)
     except PackageError as error:
         return _unread(entry, error)
-    found = problems(env)
-    done = Checked(entry.name, entry.tree, found, None, folder=f"{entry.name}/")
+    done = Checked(entry.name, entry.tree, problems(env), None, folder=f"{entry.name}/")
+    done = _check_env(store, engine, env, done, seed)
+    return replace(done, said=(*done.said, *_waiting(env)))
+
+
+def _check_env(store: Store, engine: Engine | None, env: Env, done: Checked, seed: int) -> Checked:
     if env.verifier.program is not None:
         from rover.ops.check_task import check_task
 
         return check_task(store, engine, env, done, seed)
+    found = done.problems
     try:
         return _check_own(engine, env, done, seed)
     except PackageError as error:
@@ -144,6 +150,16 @@ def refused(why: str) -> Finding:
     """A package that the sandbox at hand may not run."""
     return Finding(probe="sandbox", kind="cannot_run", message=why.removeprefix("refused: "), components=("harness",),
                    details={"subject": "requires", "value": why})  # fmt: skip
+
+
+def _waiting(env: Env) -> list[Said]:
+    """Tool servers that are kept and not offered, since they need a network."""
+    said = []
+    for line in waiting(env.harness):
+        about = {"subject": "mcp_servers", "value": line}
+        finding = Finding(probe="sandbox", kind="cannot_run", message=line, components=("harness",), details=about)
+        said.append(replace(placed(env, finding), level="note", case="harness/harness.json: mcp_servers"))
+    return said
 
 
 def placed(env: Env | None, finding: Finding, task: ForeignTask | None = None, *, solved: bool = False) -> Said:

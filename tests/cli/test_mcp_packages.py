@@ -42,9 +42,9 @@ def test_a_package_with_servers_is_committed_checked_and_run(store: Path, capsys
     name_servers(store, [{"name": "own", "command": ["python3", "{mcp}/own.py"]}, FAR], hand())
     assert run(["commit", "pk"]) == 0
     assert run(["check"]) == 0
-    err = capsys.readouterr().err
-    assert "pk: tool server far needs network (https://example.org/mcp): not offered" in err
-    assert "1 package checked, none wrong" in err
+    out, err = capsys.readouterr()
+    assert "tool server far needs network (https://example.org/mcp): not offered" in " ".join(out.split())
+    assert "1 package checked, none wrong, 1 note" in err
     (store / "plan.json").write_text(json.dumps([{"tool": "own__go"}]))
     assert run(["run", "pk", "--policy", "scripted:plan.json", "--json"]) == 0
     out, err = capsys.readouterr()
