@@ -29,7 +29,9 @@ def command(
     """Export packages of a revision in another format, as a folder that appears whole or not at all.
 
     `rover export harbor` writes task folders and a dataset.toml: packages that came from Harbor as they came, others
-    with their checks as a program of their own. What the other format cannot say is named.
+    with their checks as a program of their own. `verifiers` is a taskset as a Python package, `hf` a folder for
+    datasets, `atif` recorded rollouts (GLOB may be a rollout's id); `rover help exports` has their options. What the
+    other format cannot say is named.
 
     Example: rover export harbor '*' --out tasks
     """
