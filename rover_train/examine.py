@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rover.ops.shard import Shard, piece
 from rover_store.errors import UsageError
 from rover_store.ids import digest
 from rover_train import config as configs
@@ -44,6 +45,8 @@ class Question:
     limit: int = 0
     options: dict[str, Any] = field(default_factory=dict)
     sets: tuple[str, ...] = ()
+    #: of the packages chosen, those of this part; an evaluation of a part is no evaluation
+    shard: Shard | None = None
 
 
 class Chosen(NamedTuple):
@@ -67,7 +70,7 @@ def examine(
     if bool(question.model) == bool(question.policy):
         raise UsageError("say who is evaluated: --model or --policy, one of them")
     run = run_of(question.model)
-    chosen = choose(store, question, run)
+    chosen = _part_of(store, choose(store, question, run), question.shard)
     if question.model:
         return _of_model(store, open_runtime, question, chosen, run, told)
     runtime = open_runtime()
@@ -110,6 +113,14 @@ def choose(store: Store, question: Question, run: Path | None = None) -> Chosen:
     if not names:
         raise UsageError(f"{source}: the part {part.replace('_', '-')} of the split is empty")
     return Chosen(commit, wanted(store, commit, names), part, digest(found.model_dump(mode="json")))
+
+
+def _part_of(store: Store, chosen: Chosen, shard: Shard | None) -> Chosen:
+    """What a part of several machines has of the packages."""
+    if shard is None:
+        return chosen
+    pieces = {e.name: piece(e.components, e.name) for e in store.packages(chosen.commit)}
+    return chosen._replace(names=[name for name in chosen.names if shard.takes(pieces[name])])
 
 
 def run_of(model: str) -> Path | None:

@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rover.cli.output import Json, Packages, Sandbox, Server, Workers, counted, note, print_json, progress, say, table
+from rover.cli.output import (
+    Json,
+    Packages,
+    Part,
+    Sandbox,
+    Server,
+    Workers,
+    counted,
+    note,
+    print_json,
+    progress,
+    say,
+    table,
+)
 from rover.cli.run import policy_options
 from rover.cli.stores import open_store
 from rover.cli.training import need_extra, writable
@@ -27,6 +40,7 @@ def command(
     temperature: float = typer.Option(0.0, "--temperature", min=0.0, max=100.0, help="0 is greedy."),
     seed: int = typer.Option(1, "--seed", min=0, help="Seed of the rollouts, the same for every policy."),
     limit: int = Packages,
+    shard: str = Part,
     server: str = Server,
     sets: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="One setting, as render.window=2048."),
     out: Path = typer.Option(None, "--out", metavar="FILE", help="Write the evaluation here, as JSON."),
@@ -40,10 +54,12 @@ def command(
     what is found also goes to RUN/evaluations, where `rover compare` looks. pass@k: at least one of k rollouts
     passes; pass^k: all k do. Intervals are of 95 %, clustered by workspace. What ended in an infra_error or
     verifier_error is counted apart and leaves every rate. Rollouts are kept: a second call, or one after Ctrl-C,
-    plays only what is missing.
+    plays only what is missing. With --shard the rollouts of one part of the
+    packages are played and kept, and no evaluation is made.
 
     Example: rover eval --model vtca -k 4 --temperature 1
     """
+    from rover.ops.shard import Shard
     from rover.sandbox.registry import open_runtime
     from rover_train.examine import Question, examine, keep, run_of
 
@@ -54,6 +70,7 @@ def command(
     question = Question(
         model=model, policy=spec, revision=revision, split=split, part=part, pattern=pattern, attempts=attempts,
         temperature=temperature, seed=seed, limit=limit, options=options, sets=tuple(sets),
+        shard=Shard.parse(shard) if shard else None,
     )  # fmt: skip
     store = open_store()
     with progress("rollouts") as bar:
@@ -62,6 +79,9 @@ def command(
             bar(done, total, f"{row.package} {row.outcome}")
 
         found = examine(store, lambda: open_runtime(sandbox or None), question, workers=workers, told=told)
+    if shard:  # what it played is evidence; the evaluation is that of the whole, made afterwards
+        note(f"part {shard}: {counted(len(found.rows), 'rollout')} of it; without --shard the evidence of all is taken")
+        return
     if out is not None:
         out.write_text(found.dump(), encoding="utf-8")
     run = run_of(model)

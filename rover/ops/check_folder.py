@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +16,7 @@ from rover.ops.import_ import ImportRequest, ImportRow, import_
 from rover.ops.shard import Shard
 from rover.port.protocol import Wanted
 from rover_store.errors import UsageError
+from rover_store.scratch import scratch
 from rover_store.store import Store
 
 if TYPE_CHECKING:
@@ -38,14 +41,13 @@ def check_folder(
     workers: int = 1,
     shard: Shard | None = None,
     told: Told = lambda found, done, total: None,
-    temporary: Callable[[], tempfile.TemporaryDirectory[str]] = lambda: tempfile.TemporaryDirectory("-rover-check"),
 ) -> tuple[Checked, ...]:
     """Check every task below a path. One that is none is a finding. Nothing is written there, and no store touched.
 
     UsageError where there is no task; PackageError where the path as a whole is none that can be read.
     """
-    with temporary() as folder:
-        store = Store.init(Path(folder), clock=lambda: 0)
+    with _temporary() as folder:
+        store = Store.init(folder, clock=lambda: 0)
         report = import_(store, ImportRequest(kind, path, Wanted(), keep_going=True))
         bad = [_refused(row) for row in report.rows if row.outcome == "refused"]
         sources = {row.name: row.source for row in report.rows if row.name}
@@ -66,6 +68,17 @@ def check_folder(
     if not done and shard is None:
         raise UsageError(f"{path}: no task was found")
     return tuple(done)
+
+
+@contextmanager
+def _temporary() -> Iterator[Path]:
+    """A folder for a store that nobody else can look into. What a killed check left goes with the next one."""
+    folder = scratch(Path(tempfile.gettempdir()), "rover-check-")
+    folder.mkdir(mode=0o700)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _refused(row: ImportRow) -> Checked:

@@ -38,7 +38,9 @@ def check_task(store: Store, engine: Engine | None, env: Env, done: Checked, see
     ctx = ProbeContext(env, engine, seed, store.resources())
     found = diagnose(ctx)
     attacked = {run.policy.rpartition(":")[0]: (run.id, run.verdict) for run in ctx.runs.attackers}
-    calibration = calibrate(engine, env, seed, attacked=attacked)
+    calibration = replace(
+        calibrate(engine, env, seed, attacked=attacked), run=ctx.runs.ran, reused=ctx.runs.reused
+    )
     solved = any(r.kind == "reference" and r.ok for r in calibration.rows)
     shown = [*found.findings, *_besides(calibration, found)]
     said = [_said(task, f) for f in (*records, *(_with_place(f, read) for f in shown))]
@@ -81,11 +83,16 @@ def _passed(rows: list[Row]) -> Finding:
     """Who passes without doing the task."""
     names = [row.case for row in rows]
     named = [name for name in names if name != "start"]
-    idle = "the start state passes as it is, and so do " if "start" in names else "attackers pass without doing the task: "
+    idle, lone = "the start state passes as it is, and so do", "attackers that do not do the task pass:"
+    said = idle if "start" in names else lone
     return Finding(
-        probe="attackers", kind="lax_verifier", message=f"{idle}{', '.join(named) or 'none'}", components=("verifier",),
-        evidence=tuple(row.rollout for row in rows if row.rollout), details={"subject": "attackers", "attackers": named},
-    )  # fmt: skip
+        probe="attackers",
+        kind="lax_verifier",
+        message=f"{said} {', '.join(named) or 'no others'}",
+        components=("verifier",),
+        evidence=tuple(row.rollout for row in rows if row.rollout),
+        details={"subject": "attackers", "attackers": named},
+    )
 
 
 def _confirmed(finding: Finding, shown: list[Finding]) -> bool:

@@ -146,6 +146,22 @@ def test_a_part_with_nothing_in_it_is_done_at_once(rover: Rover) -> None:
     assert (code, "--shard 41/40" in err) == (2, True)
 
 
+def test_parts_of_an_evaluation(rover: Rover, kind: str) -> None:
+    words = ("--store", "source", "eval", "--policy", "null:nothing", "--revision", "main", "--packages", "orders-*",
+             "-n", "1", "--sandbox", kind)  # fmt: skip
+    played = []
+    for n in (1, 2, 3):
+        code, out, err = rover(*words, "--shard", f"{n}/3")
+        assert (code, out) == (0, "")
+        said = re.fullmatch(rf"part {n}/3: (\d+) rollouts? of it; .+\n", err)
+        assert said is not None, err
+        played.append(int(said[1]))
+    assert sum(played) == PACKAGES
+    code, out, err = rover(*words)
+    assert code == 0, err
+    assert "0 run, 4 reused" in err
+
+
 def test_pull_names_what_it_does_not_take(rover: Rover, tmp_path: Path) -> None:
     policy = ("run", "orders-0", "--policy", "scripted:plan.json")
     assert rover("clone", "source", "a")[0] == rover("clone", "source", "b")[0] == 0

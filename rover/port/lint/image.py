@@ -24,6 +24,8 @@ _TAKES_VALUE = frozenset({
 })  # fmt: skip
 _PINNED = re.compile(r"==|@|===|\.whl|\.txt|\.tar|[/$]|^\.+$|^git\+")
 _PYTHON_NET = re.compile(r"urlopen\(|requests\.(?:get|post|put|head)\(|httpx\.\w+\(|socket\.create_connection\(")
+#: a longer script is generated, or data
+MOST_SCRIPT = 200_000
 _URL = re.compile(r"https?://(?!localhost\b|127\.|\[::1\]|0\.0\.0\.0)[\w.-]+")
 
 
@@ -149,7 +151,7 @@ def _unpinned(image: str, file: str, line: int | None) -> Finding:
 def _scripts(task: ForeignTask) -> Iterator[tuple[str, int, str]]:
     """Path, first line and text of every script: shell files, and what a Dockerfile runs."""
     for path, text in task.below("tests", "solution", "environment", "workdir"):
-        if path.endswith(".sh"):
+        if path.endswith(".sh") and len(text) <= MOST_SCRIPT:
             yield path, 1, text
         elif path.rpartition("/")[2] == "Dockerfile":
             found = _dockerfile(task, path)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
+from itertools import islice
 from pathlib import PurePosixPath
 
 from rover.policy.named import named_paths
@@ -13,6 +14,8 @@ from rover_store.records import Finding
 
 #: names that are so much alike may be meant to be one
 ALIKE = 0.6
+#: names of one text that are looked at
+MOST_NAMES = 200
 _ENDING = re.compile(r"(?i)^\.[a-z][a-z0-9]{0,7}$")
 _IN_TESTS = re.compile(r"(?<![\w./-])/tests/([\w@+-][\w.@+-]*(?:/[\w.@+-]+)*\.\w+)")
 #: a line in which a file is made
@@ -26,7 +29,7 @@ _RUNNERS = frozenset({"pytest.ini", "conftest.py", "pyproject.toml", "ctrf.json"
 def names(task: ForeignTask) -> Iterator[Finding]:
     """Names at odds: nothing of it ran, so all are hypotheses."""
     named = named_paths(task.text(INSTRUCTION), task.env.workdir)
-    asked = {p: _line(task, INSTRUCTION, p) for p in named if _is_file(p) and not _there(task, p)}
+    asked = {p: _line(task, INSTRUCTION, p) for p in _few(named) if not _there(task, p)}
     read = _read_by_tests(task)
     renamed = list(_renamed(task, asked, read))
     yield from renamed
@@ -98,10 +101,12 @@ def _read_by_tests(task: ForeignTask) -> dict[str, tuple[str, int | None]]:
     for file, text in task.below("tests"):
         if not file.endswith((".sh", ".py", ".js", ".ts", ".rs", ".go", ".rb")):
             continue
-        for path in named_paths(text, task.env.workdir):
+        for path in _few(named_paths(text, task.env.workdir)):
+            if len(out) == MOST_NAMES:
+                return out
             name = PurePosixPath(path).name
             odd = path.startswith(("tests/", "logs/", "solution/")) or name in own or name in _RUNNERS
-            if not odd and _is_file(path) and not _there(task, path) and not name.startswith(("reward.", "test_")):
+            if not odd and not _there(task, path) and not name.startswith(("reward.", "test_")):
                 line = _line(task, file, name)
                 if line is not None and _MAKES.search(task.text(file).splitlines()[line - 1]) and "assert" not in text:
                     continue  # a file of the tests' own making
@@ -133,8 +138,9 @@ def _there(task: ForeignTask, path: str) -> bool:
     return any(p == path or p.endswith(f"/{path}") or p.startswith(f"{path}/") for p in task.env.start)
 
 
-def _is_file(path: str) -> bool:
-    return bool(_ENDING.match(PurePosixPath(path).suffix))
+def _few(names: Iterable[str]) -> list[str]:
+    """Those that are names of files, so many as a person can mean."""
+    return list(islice((name for name in names if _ENDING.match(PurePosixPath(name).suffix)), MOST_NAMES))
 
 
 def _line(task: ForeignTask, file: str, path: str) -> int | None:
