@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from chat_server import ChatServer, call
-from descendants import adopting, below, until_gone
+from descendants import adopting, until_gone
 from packages import REPORT, summary_package, summary_resources
 
 from rover_store.store import Store
@@ -34,7 +34,7 @@ VICTIMS = ("agent", "relay", "box", "rover")
 BOUND = 60.0
 #: seconds that the agent lives, about: kills are spread over them
 LIFE_S = 0.4
-POLICY = "command:python3 -S {agent}/tool_agent.py {instruction}"
+POLICY = "command:python3 -S {agent}/tool_agent.py {instruction} "
 
 
 class Scripted(ChatServer):
@@ -72,6 +72,7 @@ class Drill:
         self.kind = kind
         self.tally = Tally()
         self.seed = 0
+        self.marker = f"drill-{os.getpid()}"
         store = Store.init(self.project, clock=lambda: 0)
         with store.write("test") as tx:
             tx.set_package("orders", tx.tree(summary_package("orders")))
@@ -92,10 +93,10 @@ class Drill:
         process, out = self._start(server)
         killed = False
         if victim is not None:
-            pid = _until(lambda: find(process.pid, victim), process)
+            pid = _until(lambda: self._find(process.pid, victim), process)
             if pid is not None:
                 time.sleep(after)
-                pid = find(process.pid, victim)
+                pid = self._find(process.pid, victim)
             if pid is not None:
                 killed = True
                 self.tally.kills[victim] += 1
@@ -124,10 +125,17 @@ class Drill:
             self.tally.retried[victim] += not row["reused"]
             self.tally.whole[victim] += row["reused"]
 
+    def _find(self, rover: int, victim: str) -> int | None:
+        """The victim, once there is an agent."""
+        if victim == "rover":
+            return rover if find(self.marker, "agent") else None
+        return find(self.marker, victim)
+
     def _start(self, server: ChatServer) -> tuple[subprocess.Popen[bytes], Path]:
         env = {**os.environ, "TMPDIR": str(self.tmp), "OPENAI_API_KEY": "k"}
         env.pop("ROVER_STORE", None)
-        words = ["run", "orders", "--policy", POLICY, "--agent", str(AGENTS), "--server", server.url, "--model", "m"]
+        words = ["run", "orders", "--policy", POLICY + self.marker, "--agent", str(AGENTS), "--server", server.url]
+        words += ["--model", "m"]
         words += ["--sandbox", self.kind, "--seed", str(self.seed), "--json"]
         out = self.project.parent / "out"
         with out.open("wb") as to, (self.project.parent / "err").open("wb") as err:
@@ -137,30 +145,38 @@ class Drill:
         return (self.project.parent / "err").read_text()
 
     def _same(self, before: tuple[list[str], list[str]]) -> None:
+        assert marked(self.marker) == []
         now = self._around()
         new = [set(found) - set(known) for found, known in zip(now, before, strict=True)]
         assert new == [set(), set()], new
 
     def _around(self) -> tuple[list[str], list[str]]:
         mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-        if self.kind != "docker":  # an engine that others use meanwhile
-            mounts = [place for place in mounts if "/docker/" not in place]
-        return sorted(os.listdir(self.tmp)), sorted(mounts)
+        ours = [place for place in mounts if "/docker/" not in place]  # an engine, which others use meanwhile
+        return sorted(os.listdir(self.tmp)), sorted(ours)
 
 
-def find(rover: int, what: str) -> int | None:
-    """A process of a running rollout: the agent's, its relay, the first one of the box; or rover itself, once there is
-    an agent."""
-    for pid in below(rover):
+def find(marker: str, what: str) -> int | None:
+    """A process of a running rollout: the agent, which bears this marker; its relay; the first one of its box."""
+    for pid in marked(marker):
         try:
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            if not any(word.endswith(b"tool_agent.py") for word in words):
-                continue
             relay = parent(pid)
-            return {"agent": pid, "relay": relay, "box": parent(parent(relay)), "rover": rover}[what]
+            return {"agent": pid, "relay": relay, "box": parent(parent(relay))}[what]
         except OSError:
             continue
     return None
+
+
+def marked(marker: str) -> list[int]:
+    """Processes with this word in their command, wherever they run."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if marker.encode() in Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0"):
+                found.append(int(name))
+        except OSError:
+            continue
+    return found
 
 
 def parent(pid: int) -> int:
