@@ -6,6 +6,7 @@ lies in the same folder as they do, each of the others is granted by itself.
 
 from __future__ import annotations
 
+import glob
 import os
 import sys
 from dataclasses import asdict, dataclass
@@ -66,6 +67,10 @@ def make(folder: str, sources: Sources) -> list[str]:
         os.symlink(sources.python, f"{folder}/v/bin/{name}")
     with open(f"{folder}/v/pyvenv.cfg", "w") as stream:
         stream.write(f"home = {os.path.dirname(sources.python)}\ninclude-system-site-packages = false\n")
+    # an interpreter that was put elsewhere finds its shared library at its old place alone, or takes the system's
+    os.mkdir(f"{folder}/v/so")
+    for library in (path for prefix in sources.prefixes for path in glob.glob(f"{prefix}/lib/libpython*.so*")):
+        os.symlink(library, f"{folder}/v/so/{os.path.basename(library)}")
     found = []
     for number, site in enumerate(sources.sites):
         version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
@@ -111,6 +116,8 @@ def environment(folder: str, sites: list[str]) -> dict[str, str]:
         "ROVER_W": f"{folder}/w",
         "GIT_CONFIG_NOSYSTEM": "1",
     }
+    if os.listdir(f"{folder}/v/so"):
+        found["LD_LIBRARY_PATH"] = f"{folder}/v/so"
     if sites[1:]:
         found["PYTHONPATH"] = ":".join(sites[1:])
     return found
