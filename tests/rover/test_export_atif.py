@@ -13,14 +13,20 @@ import packages
 import pytest
 from exported import NAME
 
+from rover.construct.solved import solution_of
 from rover.ops.export import ExportRequest, export
 from rover.ops.import_ import ImportReport, ImportRequest, import_
 from rover.port.atif import model as atif
 from rover.port.atif.foreign import plan_of
 from rover.port.atif.recorded import trajectory_of
 from rover.port.protocol import Wanted
+from rover.rollout.engine import Engine
+from rover.rollout.env import load_env
+from rover.rollout.records import RolloutRequest, rollout_id
 from rover.sandbox.protocol import Runtime
 from rover_store.errors import PackageError, RoverError, UsageError
+from rover_store.ids import digest
+from rover_store.records import ProgramExit, Turn
 from rover_store.store import Store
 
 VALIDATE = """
@@ -187,6 +193,59 @@ def test_a_verdict_is_never_believed(store: Store, runtime: Runtime, out: Path, 
     assert row.notes == ("the file says passed, the same verifier says failed here",)
 
 
+def test_a_rollout_of_an_agent_program(store: Store, runtime: Runtime, out: Path, tmp_path: Path) -> None:
+    """Its calls are played as commands of the shell: workspaces are compared, words are the program's own."""
+    one, other = exported.bare(tmp_path / "one", store), exported.bare(tmp_path / "two", store)
+    shell = trajectory_of(atif.read(by_policy(out, exported.POLICIES["shell"].id), "x"), "x")
+
+    def told(turn: Turn) -> Turn:
+        own = {"tool": "bash", "output": "as it said", "id": f"{turn.index}"}
+        return turn.model_copy(update={"calls": tuple(call.model_copy(update=own) for call in turn.calls)})
+
+    turns = tuple(map(told, shell.turns))
+    key = shell.key.model_copy(update={"policy": "command:agent:0"})
+    program = shell.model_copy(update={"key": key, "turns": turns, "program": ProgramExit(exit_code=0)})
+    trees = {tree: store.evidence.tree(tree) for tree in (shell.start, *(turn.tree for turn in turns))}
+    blobs = {item.id: store.evidence.read(item.id) for tree in trees.values() for item in tree.values()}
+    one.evidence.put([(program, blobs, trees)])
+    export(one, ExportRequest("atif", tmp_path / "out"))
+    (path,) = (tmp_path / "out" / NAME).iterdir()
+    row = taken(other, runtime, path).rows[0]
+    assert (row.outcome, row.rollout) == ("recorded", rollout_id(key))
+    assert row.notes == ("its calls are an agent program's own: workspaces are compared, outputs are not",)
+    assert other.evidence.get_rollout(row.rollout) == program
+
+    def forged(value: Any) -> None:
+        value["steps"][1]["extra"]["rover"]["tree"] = value["steps"][2]["extra"]["rover"]["tree"]
+        value["extra"]["rover"]["key"]["seed"] += 1
+        value["extra"]["rover"]["rollout"] = digest(value["extra"]["rover"]["key"])
+
+    row = taken(other, runtime, edited(path, tmp_path / "x.json", forged)).rows[0]
+    assert (row.outcome, row.reason[:26]) == ("differs", "turn 1: it leaves the work")
+
+
+def test_a_rollout_of_a_packages_own_solution(runtime: Runtime, tmp_path: Path) -> None:
+    """The solution's files, which no trajectory holds, stand where they stood."""
+    files = packages.summary_package() | {"demonstrations/solution/solve.sh": b"cat /solution/answer > report.csv\n"}
+    files |= {"demonstrations/solution/answer": packages.REPORT}
+    one, other = Store.init(tmp_path / "one"), Store.init(tmp_path / "two")
+    for made in (one, other):
+        with made.write("test") as tx:
+            for name, resource in packages.summary_resources().items():
+                tx.set_resource(name, tx.tree(resource))
+            tx.set_package(NAME, tx.tree(files))
+            tx.commit("A package with a solution")
+    env = load_env(one, one.package(NAME).tree)
+    policy = solution_of(env)
+    assert policy is not None
+    with Engine(runtime, one.evidence) as engine:
+        ((result, verdict),) = engine.run([RolloutRequest(env, policy, 0)])
+    export(one, ExportRequest("atif", tmp_path / "out"))
+    row = taken(other, runtime, tmp_path / "out").rows[0]
+    assert (row.outcome, row.rollout, row.reason) == ("recorded", result.id, "passed")
+    assert verdict.outcome == "passed"
+
+
 FOREIGN: dict[str, Any] = {
     "schema_version": "ATIF-v1.6",
     "session_id": "s",
@@ -312,9 +371,9 @@ def test_bad_documents_are_one_line(data: bytes, words: str) -> None:
         (lambda v: v["steps"][1]["extra"]["rover"].pop("tree"), "steps.1.tree: "),
         (lambda v: v["steps"][1].update(source="system", tool_calls=None, llm_call_count=None), "steps.1"),
         (lambda v: v["steps"][1].update(observation=None), "steps.1.observation: has not one result for each call"),
-        (lambda v: first_result(v).update(extra={"rover": {"new": 3}}), "steps.1.observation.results.0.extra.rover.new: "),
+        (lambda v: first_result(v).update(extra={"rover": {"new": 3}}), "observation.results.0.extra.rover.new: "),
         (lambda v: v["extra"]["rover"].update(newer=1), "extra.rover.newer: Extra inputs"),
-        (lambda v: first_result(v).update(extra={"rover": {"reads": 3}}), "steps.1.observation.results.0.extra.rover.reads: "),
+        (lambda v: first_result(v).update(extra={"rover": {"reads": 3}}), "results.0.extra.rover.reads: "),
         (lambda v: v["extra"]["rover"].update(pruned="0" * 40), "extra.rover.pruned: "),
     ],
 )  # fmt: skip

@@ -12,8 +12,10 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from rover.construct.solved import solution_of
 from rover.policy.protocol import Policy
 from rover.policy.replay import ReplayPolicy
+from rover.policy.solution import SolutionPolicy
 from rover.port.atif import model as atif
 from rover.port.atif.foreign import ForeignPolicy, Plan, plan_of, text
 from rover.port.atif.recorded import own_of, trajectory_of
@@ -77,7 +79,7 @@ def _again(
     seconds = min(key.budget.seconds, max(LONGEST_S, own.budget.seconds))  # a file may ask for any time
     budget = Budget(turns=len(recorded.turns) + 1, tokens=key.budget.tokens, seconds=seconds)
     if all(call.tool in own.tools for turn in recorded.turns for call in turn.calls) or recorded.program is None:
-        policy: Policy = ReplayPolicy(recorded)
+        policy: Policy = _replaying(recorded, env)
         result = engine.rollouts([RolloutRequest(env, policy, key.seed, budget, PURPOSE)])[0]
         return result, [*differences(recorded, result.trajectory, env)], ()
     plan = plan_of(document, own.tools)
@@ -85,6 +87,22 @@ def _again(
     result = engine.rollouts([RolloutRequest(env, policy, key.seed, budget, PURPOSE)])[0]
     note = "its calls are an agent program's own: workspaces are compared, outputs are not"
     return result, [*other_trees(recorded, result.trajectory, plan, env)], (note,)
+
+
+def _replaying(recorded: Trajectory, env: Env) -> ReplayPolicy:
+    """The replay; of a package's own solution with the solution's files beside it, which stand in no trajectory."""
+    policy = ReplayPolicy(recorded)
+    solution = solution_of(env) if recorded.key.policy.startswith("solution:") else None
+    return policy if solution is None else _Solving(recorded, solution)
+
+
+class _Solving(ReplayPolicy):
+    """A replay in the place of a solution."""
+
+    def __init__(self, recorded: Trajectory, solution: SolutionPolicy) -> None:
+        super().__init__(recorded)
+        self.place = solution.place
+        self.around = solution.around
 
 
 def other_trees(recorded: Trajectory, now: Trajectory, plan: Plan, env: Env) -> Iterator[str]:
