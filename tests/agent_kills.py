@@ -145,6 +145,9 @@ class Drill:
         return (self.project.parent / "err").read_text()
 
     def _same(self, before: tuple[list[str], list[str]]) -> None:
+        ends = time.monotonic() + 5.0  # an engine takes its time
+        while marked(self.marker) and time.monotonic() < ends:
+            time.sleep(0.02)
         assert marked(self.marker) == []
         now = self._around()
         new = [set(found) - set(known) for found, known in zip(now, before, strict=True)]
