@@ -70,7 +70,9 @@ def _record(fd: int, at: int, end: int) -> tuple[bytes, int, int]:
     try:
         while not inflater.eof:
             out = inflater.decompress(piece, CHUNK)
-            used = len(piece) - len(inflater.unconsumed_tail) - len(inflater.unused_data)
+            # at the end of a stream what is left may stand in both
+            rest = inflater.unused_data if inflater.eof else inflater.unconsumed_tail
+            used = len(piece) - len(rest)
             fed, crc = fed + used, codec().crc32(piece[:used], crc)
             left -= len(out)
             if left < 0:

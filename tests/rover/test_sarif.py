@@ -15,6 +15,7 @@ import pytest
 from foreign_tasks import TEST, task
 
 from rover.diagnose.kinds import KINDS
+from rover.ops import sarif as writing
 from rover.ops.check import Checked, placed
 from rover.ops.findings import LEVELS, Said, level_of
 from rover.ops.places import json_line
@@ -139,16 +140,18 @@ def test_equal_findings_have_prints_of_their_own() -> None:
     assert len({json.dumps(r["partialFingerprints"]) for r in found}) == 3
 
 
-def test_no_more_than_github_takes() -> None:
+def test_no_more_than_github_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MOST_RESULTS == 25_000
+    monkeypatch.setattr(writing, "MOST_RESULTS", most := 200)
     said = [
         Said(Finding(probe="p", kind="stale", message="m" * 9000, components=("task",), details={"subject": n}),
-             "error" if n == MOST_RESULTS + 5 else "note", "a.json", 1)
-        for n in range(MOST_RESULTS + 10)
+             "error" if n == most + 5 else "note", "a.json", 1)
+        for n in range(most + 10)
     ]  # fmt: skip
     run = log(Checked("x", "", (), None, tuple(said)))["runs"][0]
-    assert len(run["results"]) == MOST_RESULTS
+    assert len(run["results"]) == most
     assert run["results"][0]["level"] == "error"  # the worst come first, and stay
-    assert run["properties"]["results"] == MOST_RESULTS + 10
+    assert run["properties"]["results"] == most + 10
     assert max(len(r["message"]["text"]) for r in run["results"]) <= MOST_MESSAGE
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import multiprocessing
+import random
 import struct
 import zlib
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from rover_store.errors import PackageError, UsageError
 from rover_store.evidence import Recorded, rollout_id
 from rover_store.names import rollout_path
 from rover_store.packs import BLOB, COMMIT, TREE, PackWriter, object_id, record_header
+from rover_store.packs.indexing import index_pack
 from rover_store.records import Verdict
 from rover_store.refs import EVIDENCE
 from rover_store.store import Store
@@ -217,11 +219,11 @@ def test_other_ways_in_are_guarded_as_well(tmp_path: Path) -> None:
 def test_every_damaged_byte_is_seen(tmp_path: Path) -> None:
     file = packed(machine(tmp_path / "one", 1), tmp_path / "x.bundle")
     mine, whole = machine(tmp_path / "mine"), file.read_bytes()
-    for at in range(0, len(whole), 7):
+    for at in range(0, len(whole), 23):
         file.write_bytes(whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :])
         with pytest.raises((PackageError, UsageError)):
             pull(mine, file)
-    for at in range(0, len(whole) - 1, 11):
+    for at in range(0, len(whole) - 1, 37):
         file.write_bytes(whole[:at])
         with pytest.raises((PackageError, UsageError)):
             pull(mine, file)
@@ -246,6 +248,24 @@ HOSTILE = {
     "no zlib": (_pack(record_header(BLOB, 3) + b"abc"), "cannot be inflated"),
     "not there": (_pack(_TREE), "not found"),
 }
+
+
+def test_packs_of_any_size_are_indexed_as_git_does(tmp_path: Path) -> None:
+    rng = random.Random(1)
+    groups = [(1, 10, 4090, 4096), (5000, 70_000), (1 << 18, (1 << 18) + 1, 9), (600_000, 600_001, 3)]
+    for n, sizes in enumerate(groups):
+        folder = tmp_path / f"{n}"
+        folder.mkdir()
+        writer = PackWriter(folder)
+        for size in sizes:
+            writer.add(BLOB, rng.randbytes(size))
+            writer.add(BLOB, (b"abc%d" % size * size)[:size])
+        pack = folder / f"{writer.finish()}.pack"
+        index = pack.with_suffix(".idx")
+        index.rename(folder / "kept")
+        assert index_pack(pack) == 2 * len(sizes)
+        assert index.read_bytes() == (folder / "kept").read_bytes()
+        git(folder, "verify-pack", str(index))
 
 
 @pytest.mark.parametrize("what", HOSTILE)
