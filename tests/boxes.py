@@ -13,10 +13,10 @@ from rover.sandbox.registry import make_runtime
 from rover_store.ids import blob_id
 from rover_store.records import Limits
 
-#: Kinds that confine: both ways to lay out a workspace, two levels of Landlock, and more where ROVER_CONTRACT_SANDBOX
-#: names them.
+#: Kinds that confine: both ways to lay out a workspace, two levels of Landlock, containers, and more where
+#: ROVER_CONTRACT_SANDBOX names them.
 MORE = os.environ.get("ROVER_CONTRACT_SANDBOX", "").split()
-REAL = ["bubblewrap", "bubblewrap-copy", "landlock", "landlock-4", *MORE]
+REAL = ["bubblewrap", "bubblewrap-copy", "landlock", "landlock-4", "docker", *MORE]
 START = {"a/b.txt": b"hello\n", "a/c/d.csv": b"x,y\n1,2\n", "same1": b"1", "same2": b"1", "z z": b""}
 START_IDS = {path: blob_id(data) for path, data in START.items()}
 LIMITS = Limits(wall_s=10, cpu_s=5, memory_bytes=256 << 20, disk_bytes=16 << 20, inodes=500, file_bytes=8 << 20)
@@ -37,12 +37,22 @@ def make(kind: str) -> Runtime:
         runtime = LandlockRuntime(level=4)
     else:
         runtime = make_runtime(kind)
-    probe = runtime.probe()
-    if not probe.works:
-        if os.environ.get("ROVER_REQUIRE_SANDBOX"):
-            pytest.fail(f"{kind}: {probe.reason}")
-        pytest.skip(f"{kind}: {probe.reason}")
+    if reason := _why_not(kind, runtime):
+        if os.environ.get("ROVER_REQUIRE_DOCKER" if kind == "docker" else "ROVER_REQUIRE_SANDBOX"):
+            pytest.fail(f"{kind}: {reason}")
+        pytest.skip(f"{kind}: {reason}")
     return runtime
+
+
+_PROBED: dict[str, str] = {}
+
+
+def _why_not(kind: str, runtime: Runtime) -> str:
+    """Why a kind cannot run here, probed once a process; empty where it can."""
+    if kind not in _PROBED:
+        probe = runtime.probe()
+        _PROBED[kind] = "" if probe.works else probe.reason or "no reason given"
+    return _PROBED[kind]
 
 
 def temporary(runtime: Runtime) -> tuple[str, ...]:
@@ -52,9 +62,9 @@ def temporary(runtime: Runtime) -> tuple[str, ...]:
 
 def shut(runtime: Runtime, said: str) -> bool:
     """Whether an attack on a file of the host came to nothing: the file is not there; where a runtime cannot hide that
-    it is, it may not be opened."""
-    unseen = not lacking(("hidden host files",), runtime)
-    words = ("No such", "Read-only") if unseen else ("No such", "Permission denied", "not permitted")
+    it is, or a container has something of its own in that place, it may not be opened."""
+    unseen = not lacking(("hidden host files",), runtime) and runtime.kind != "docker"
+    words = ("No such", "Read-only") if unseen else ("No such", "Read-only", "Permission denied", "not permitted")
     return any(word in said for word in words)
 
 
@@ -74,3 +84,9 @@ def refused(box: Sandbox, script: str) -> str:
     said = done.stdout.decode().strip()
     assert said, f"the attack went through: {script}"
     return said
+
+
+def seen_processes(box: Sandbox) -> list[bytes]:
+    """The processes that a command of a box sees, its own among them; without those of a container's own user, which
+    it can do nothing to."""
+    return sh(box, "find /proc -maxdepth 1 -name '[0-9]*' ! -user 0").stdout.split()

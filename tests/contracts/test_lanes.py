@@ -22,7 +22,7 @@ START = {"data/orders.csv": b"id,city\n1,Bern\n2,Oslo\n", "notes.md": b"# notes\
 LIMITS = Limits(wall_s=10, cpu_s=5, memory_bytes=256 << 20, disk_bytes=4 << 20, inodes=400, file_bytes=1 << 20)
 
 
-@pytest.fixture(scope="module", params=["bubblewrap", "local"])
+@pytest.fixture(scope="module", params=["bubblewrap", "docker", "local"])
 def kind(request: pytest.FixtureRequest) -> Iterator[Runtime]:
     made = make(request.param)
     yield made

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from boxes import LIMITS, START, START_IDS, SYSCALL, py, refused, sh, shut, temporary
+from boxes import LIMITS, START, START_IDS, SYSCALL, py, refused, seen_processes, sh, shut, temporary
 
 from rover.sandbox.protocol import Runtime, Sandbox
 from rover_store.ids import blob_id
@@ -97,14 +97,24 @@ def open_folder() -> Iterator[Path]:
         yield Path(name)
 
 
+#: what a container has of its own where the host has something else
+CONTAINER_OWN = {"/etc/hostname", "/sys", "/.rover/x"}
+
+
 @pytest.mark.needs("hidden host files")
 @pytest.mark.parametrize("path", HOST)
-def test_host_files_are_not_there(jail: Sandbox, path: str) -> None:
+def test_host_files_are_not_there(real_runtime: Runtime, jail: Sandbox, path: str) -> None:
+    if real_runtime.kind == "docker" and path in CONTAINER_OWN:
+        done = sh(jail, f"cat {path}; ls {path}/; ls {path}/*")
+        assert done.stdout == (b"box\n" if path == "/etc/hostname" else b"")
+        return
     assert "No such file" in refused(jail, f"os.stat({path!r})")
 
 
 @pytest.mark.parametrize("path", HOST)
 def test_host_files(real_runtime: Runtime, jail: Sandbox, path: str) -> None:
+    if real_runtime.kind == "docker" and path in CONTAINER_OWN:
+        return  # see above
     assert shut(real_runtime, refused(jail, f"open({path!r})"))
     assert shut(real_runtime, refused(jail, f"os.listdir({path!r})")) or os.path.isfile(path)
 
@@ -152,7 +162,8 @@ def test_modes_and_times_of_host_files(real_runtime: Runtime, jail: Sandbox, ope
 
 @pytest.mark.needs("fixed paths")
 def test_rover_has_no_place_that_commands_see(jail: Sandbox) -> None:
-    assert py(jail, "import sys\nprint(__import__('os').listdir('/r'))").stdout == b"[]\n"
+    done = py(jail, "import sys\nprint(__import__('os').listdir('/r'))")
+    assert done.stdout == b"[]\n" or b"PermissionError" in done.stderr
 
 
 def test_rover_is_not_seen_by_commands(jail: Sandbox) -> None:
@@ -169,7 +180,7 @@ def test_host_environment(jail: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_host_processes(jail: Sandbox) -> None:
-    assert len(sh(jail, "ls -d /proc/[0-9]*").stdout.split()) <= 3
+    assert len(seen_processes(jail)) <= 3
     assert "No such process" in refused(jail, f"os.kill({os.getpid() + 100000}, 0)")
 
 
@@ -255,7 +266,10 @@ def test_status_of_a_command(jail: Sandbox) -> None:
 
 
 def test_the_host_user_is_not_root(jail: Sandbox) -> None:
-    assert sh(jail, "id -u; cat /proc/self/uid_map | tr -s ' ' | cut -d' ' -f3").stdout.split()[-1] != b"0"
+    """Which user of the host is behind the one that a command sees, by the map of its namespace."""
+    words = sh(jail, "id -u; cat /proc/self/uid_map").stdout.split()
+    own, rows = int(words[0]), [tuple(map(int, words[i : i + 3])) for i in range(1, len(words), 3)]
+    assert [outside + own - inside for inside, outside, count in rows if inside <= own < inside + count] != [0]
 
 
 def test_setuid(jail: Sandbox) -> None:
@@ -267,7 +281,10 @@ def test_setuid(jail: Sandbox) -> None:
 
 
 @pytest.mark.needs("fixed paths")
-def test_programs_of_the_system_give_no_rights(jail: Sandbox) -> None:
+def test_programs_of_the_system_give_no_rights(real_runtime: Runtime, jail: Sandbox) -> None:
+    if real_runtime.kind == "docker":
+        assert sh(jail, "grep NoNewPrivs /proc/self/status").stdout.split()[-1] == b"1", "so none of them does"
+        return
     assert "Invalid argument" in refused(jail, "os.setuid(0)"), "root is not even mapped"
     assert "nosuid" in sh(jail, "grep ' /usr ' /proc/self/mountinfo").stdout.decode()
 
@@ -441,14 +458,14 @@ print(found)
 
 
 @pytest.mark.needs("fixed paths", "hidden host files")
-def test_calls_stand_in_namespaces_of_their_own(jail: Sandbox) -> None:
+def test_calls_stand_in_namespaces_of_their_own(real_runtime: Runtime, jail: Sandbox) -> None:
     assert "No such file" in jail.call("os:stat", "/etc/shadow").error
-    assert "Read-only" in jail.call("os:mkdir", "/r/x").error
-    assert jail.call("builtins:eval", "__import__('os').getpid()").value == 1
+    assert shut(real_runtime, jail.call("os:mkdir", "/r/x").error)
+    assert real_runtime.kind == "docker" or jail.call("builtins:eval", "__import__('os').getpid()").value == 1
 
 
 def test_calls_are_confined_like_commands(real_runtime: Runtime, jail: Sandbox) -> None:
-    assert shut(real_runtime, jail.call("os:listdir", "/etc").error) or real_runtime.kind == "bubblewrap"
+    assert shut(real_runtime, jail.call("os:listdir", "/etc").error) or real_runtime.kind != "landlock"
     assert shut(real_runtime, jail.call("builtins:open", "/etc/shadow").error)
     assert shut(real_runtime, jail.call("os:mkdir", "/usr/x").error)
     assert "Invalid argument" in (said := jail.call("os:setuid", 0).error) or "not permitted" in said

@@ -74,10 +74,12 @@ SCRIPTS = {
         "for i in range(8500):\n open('same1', 'a').close(); open('same2', 'a').close()\nput('a/b.txt')"
     ],
     "left to a daemon": [
-        "m = put('a/b.txt'); r, w = os.pipe()\nif os.fork() == 0:\n os.setsid(); m[1] = 56; os.close(w); os.read(0, 1)\n"
+        "m = put('a/b.txt'); r, w = os.pipe()\nif os.fork() == 0:\n os.setsid(); m[1] = 56; os.close(w)\n"
         " import time; time.sleep(60)\nos.close(w); os.read(r, 1)"
     ],
-    "another file of the same name": ["b = open('a/b.txt').read(); os.unlink('a/b.txt'); open('a/b.txt', 'w').write(b[::-1])"],
+    "another file of the same name": [
+        "b = open('a/b.txt').read(); os.unlink('a/b.txt'); open('a/b.txt', 'w').write(b[::-1])"
+    ],
 }
 #: blob id of each file as the box reads it
 TRUTH = """
@@ -161,8 +163,12 @@ for line in channel.makefile("r"):
 """
 STEPS = {
     "a mapping": ["m = put('a/b.txt')", "m[1] = 50", "m[2] = 51", "m.close()"],
-    "an old descriptor": ["fd = os.open('a/b.txt', 2)", "pass", "mapped(fd, 1, 50)", "os.close(fd)", "put('a/b.txt', 3)"],
-    "a name that is gone": ["os.link('a/b.txt', 'k'); m = put('a/b.txt'); os.unlink('a/b.txt')", "m[1] = 50", "m[2] = 51"],
+    "an old descriptor": ["fd = os.open('a/b.txt', 2)", "0", "mapped(fd, 1, 50)", "os.close(fd)", "put('a/b.txt', 3)"],
+    "a name that is gone": [
+        "os.link('a/b.txt', 'k'); m = put('a/b.txt'); os.unlink('a/b.txt')",
+        "m[1] = 50",
+        "m[2] = 51",
+    ],
     "a file without a name": [
         "fd = os.open('.', os.O_TMPFILE | os.O_RDWR); os.write(fd, b'fresh')",
         "name_it(fd, 'named')",

@@ -143,7 +143,8 @@ def first_process(layout: Layout) -> list[str]:
 def file_systems(shape: Shape, hidden: tuple[str, ...]) -> dict[str, str]:
     """Path -> options of each file system in memory."""
     most, inodes = shape.disk, shape.inodes
-    work = f"size={shape.disk + shape.room},nr_inodes={shape.inodes + shape.files}"
+    own = 2  # inodes: the root, and what keeps the room that is not needed
+    work = f"size={shape.disk + shape.room},nr_inodes={shape.inodes + shape.files + own}"
     found = {
         "/w": f"{_OWN},exec,{work},mode=755,uid={AGENT},gid={AGENT}",
         "/tmp": f"{_OWN},exec,size={most},nr_inodes={inodes},mode=1777",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
+from typing import Any
 
 from rover.sandbox.docker.inside.jail import CALLS, confine
 from rover.sandbox.inside import frames
@@ -22,4 +24,10 @@ def main() -> None:
     sock = socket.socket(fileno=int(sys.argv[1]))
     sys.path += frames.receive(sock).head["site"]
     powers = Powers()
-    serve(sock, fork, lambda head: confine(powers, head["limits"], [CALLS]))
+
+    def become(head: dict[str, Any]) -> None:
+        confine(powers, head["limits"], [CALLS])
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # an error of the call, as in a namespace's first process
+            signal.signal(number, signal.SIG_IGN)
+
+    serve(sock, fork, become)

@@ -44,7 +44,7 @@ class Workspace:
         self._tracker = Tracker()
         self.known: set[str] = set()
         self.limit = 0  # bytes that may have changed
-        self._ballast, self._ballast_size = -1, 0
+        self._ballast, self._ballast_size = -1, -1
 
     # --- start state ---------------------------------------------------------------------------------------
     def missing(self, files: list[list[Any]]) -> list[str]:
@@ -92,7 +92,7 @@ class Workspace:
         self.limit = limit
         spare = room - sum(-(-size // 4096) * 4096 for _, size, _ in self._start.values())
         if spare != self._ballast_size:
-            self._weigh_down(0)
+            self._weigh_down(-1)
         told = self._tracker.read()
         self._lost |= told.lost or self._in_flight()
         if self._lost:
@@ -127,7 +127,7 @@ class Workspace:
                 if silent and not is_folder and self._laid.get(path) == laid:
                     kept.add(path)
                     continue
-                aside = aside or _aside()
+                aside = aside or self._make_aside()
                 remove(f"{WORK}/{path}", aside)
         if aside:
             os.rmdir(aside)
@@ -180,15 +180,24 @@ class Workspace:
         _write(fd, memoryview(data))
         os.utime(path, (EPOCH, EPOCH))
 
+    def _make_aside(self) -> str:
+        """An empty folder, also where commands have used up all there is: then the ballast gives way."""
+        try:
+            return _aside()
+        except OSError:
+            self._weigh_down(-1)
+            return _aside()
+
     def _weigh_down(self, size: int) -> None:
-        """Hold so many bytes of the file system in a file without a name."""
+        """Hold so many bytes of the file system in a file without a name; -1 for no such file."""
         if self._ballast >= 0:
             os.close(self._ballast)
             self._ballast = -1
         self._ballast_size = size
-        if size > 0:
+        if size >= 0:
             self._ballast = os.open(WORK, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
-            os.posix_fallocate(self._ballast, 0, size)
+            if size:
+                os.posix_fallocate(self._ballast, 0, size)
 
     def _settle(self, latest: int) -> None:
         """Wait until the kernel's clock for files has moved on: what changes later has another ctime."""
