@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 PLAYED = ("recorded", "held", "differs", "read")
 
 
+#: a note that is about more packages than these says how many
+MOST_NAMES = 3
+
+
 def command(
     kind: str = typer.Argument(..., metavar="KIND", help="Format: harbor, atif, or an installed one."),
     path: Path = typer.Argument(..., metavar="PATH", help="What to import: a folder, a file or an archive."),
@@ -92,11 +96,12 @@ def _print(report: ImportReport, as_json: bool) -> None:
         return
     print(table([(r.name or r.source, r.outcome, r.reason or _beyond(r.needs)) for r in report.rows],
                 ("package", "outcome", "what it needs beyond a plain sandbox, or why not"), whole=(0,)))  # fmt: skip
+    said: dict[str, list[str]] = {}
     for row in report.rows:
-        for line in row.unknown:
-            note(f"{row.name}: unknown key, kept: {line}")
-        for line in row.notes:
-            note(f"{row.name or row.source}: {line}")
+        for line in (*(f"unknown key, kept: {key}" for key in row.unknown), *row.notes):
+            said.setdefault(line, []).append(row.name or row.source)
+    for line, names in said.items():
+        note(f"{', '.join(names) if len(names) <= MOST_NAMES else counted(len(names), 'package')}: {line}")
     taken = report.count("added") + report.count("replaced")
     if report.dry_run:
         say(f"\nnothing is changed: {counted(taken, 'package')} would be imported")

