@@ -14,7 +14,7 @@ from rover_store.errors import UsageError
 TOPICS = (
     "package", "check", "store", "revisions", "care", "diff", "merge", "sharding", "sql", "fcr", "evolve", "suites",
     "natural", "policies", "agents", "training", "data", "credit", "chores", "settings", "sandbox", "mcp", "library",
-    "exports", "releases", "glossary",
+    "harbor", "exports", "releases", "glossary",
 )  # fmt: skip
 
 

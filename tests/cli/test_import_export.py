@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import harbor_tasks
@@ -123,3 +124,18 @@ def test_equal_notes_of_many_are_said_once(project: Path, capsys: Capture) -> No
     capsys.readouterr()
     assert run(["import", "harbor", "tasks"]) == 0
     assert capsys.readouterr().err.count("it brings no solution") == 1
+
+
+def test_the_worked_example_of_the_page_runs_as_it_stands(project: Path, capsys: Capture) -> None:
+    page = (Path(__file__).parents[2] / "rover/docs/harbor.md").read_text()
+    example = page[page.index("## A worked example") : page.index("## The way in")]
+    (project / "examples/harbor").mkdir(parents=True)
+    (project / "examples/harbor/hello").symlink_to(EXAMPLE)
+    lines = [line.strip() for line in example.splitlines() if line.startswith("    rover ")]
+    assert len(lines) == 4
+    for line in lines:
+        capsys.readouterr()
+        assert run(shlex.split(line)[1:]) == 0, line
+        if "--policy" in line:
+            assert ("failed" if "null" in line else "passed") in capsys.readouterr().out
+    assert (project / "tasks/hello/task.toml").read_bytes() == (EXAMPLE / "task.toml").read_bytes()
