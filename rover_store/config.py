@@ -24,6 +24,7 @@ class Config(NamedTuple):
     format: int = FORMAT
     database: str = ""  # SQLAlchemy URL of a second database that follows the index
     author: str = ""  # who commits, where a call names nobody: "Name <address>"
+    sandbox: str = ""  # kind of sandbox, where a call and ROVER_SANDBOX name none
 
 
 def find(folder: Path | None) -> Path:
@@ -90,4 +91,7 @@ def read(root: Path) -> Config:
         author = check_person(author) if author else ""
     except (TypeError, UsageError):
         raise StoreError(f'{file}: author: must be "Name <address>", in quotes') from None
-    return Config(version, database, author)
+    sandbox = values.get("sandbox", "")
+    if not isinstance(sandbox, str):
+        raise StoreError(f"{file}: sandbox: must be a kind of sandbox, in quotes")
+    return Config(version, database, author, sandbox)

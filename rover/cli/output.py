@@ -23,7 +23,31 @@ Json = typer.Option(False, "--json", help="Print JSON instead of a table.")
 Rev = typer.Option("HEAD", "--rev", metavar="REV", help="Revision to read.")
 Seed = typer.Option(0, "--seed", help="Seed of all random choices.")
 Workers = typer.Option(2, "-n", "--workers", min=1, max=64, help="Rollouts at the same time.")
-Sandbox = typer.Option("", "--sandbox", metavar="KIND", help="Kind of sandbox; bubblewrap by default.")
+
+
+def _sandbox(kind: str) -> str:
+    """The kind that a command is to use: the one given, ROVER_SANDBOX, `sandbox` of config.toml, else `auto`. What
+    `auto` passes over is said on stderr."""
+    kind = kind or os.environ.get("ROVER_SANDBOX", "") or _configured()
+    if kind in ("", "auto"):
+        from rover.cli.log_lines import show
+
+        show("rover.sandbox")
+    return kind
+
+
+def _configured() -> str:
+    from rover_store.config import NotAStore, find, read
+
+    try:
+        return read(find(None)).sandbox
+    except (NotAStore, OSError):  # the command itself says so, where it needs a store
+        return ""
+
+
+Sandbox = typer.Option(
+    "", "--sandbox", metavar="KIND", callback=_sandbox, help="Kind of sandbox; the first that works by default."
+)
 Packages = typer.Option(0, "--limit", min=0, help="At most so many packages; 0 for all.")
 Part = typer.Option("", "--shard", metavar="I/N", help="Only part I of N: see `rover help sharding`.")
 Tags = typer.Option([], "--tag", metavar="TAG", help="Only with this tag, as family:edit; repeatable.")

@@ -12,9 +12,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rover_store.errors import RoverError
+
+if TYPE_CHECKING:
+    from rover.sandbox.protocol import Probe
 
 State = Literal["ok", "warn", "fail", "note"]
 #: Free space below which a store soon fills its disk.
@@ -33,48 +36,89 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
+    """`auto` is the kind of sandbox that is used where nobody names one; empty where none works."""
+
     findings: tuple[Finding, ...]
+    auto: str = ""
 
     @property
     def works(self) -> bool:
         return all(finding.state != "fail" for finding in self.findings)
 
 
+#: What a guarantee that is missing means for who reads it.
+PLAIN = {
+    "hard memory ceiling": "memory is watched, not capped",
+    "processor share": "no fixed share of the processors",
+    "disk limit": "disk use is watched, not capped",
+    "hidden host files": "names and sizes of files outside can be seen, never their content",
+    "host metadata": "modes and times of your own files could be changed",
+    "process limit": "processes are not counted",
+    "private processes": "that other processes run can be seen, not what they do",
+    "fixed paths": "no /w, /tmp and /proc of its own (ROVER_W and TMPDIR tell the places)",
+}
+LINUX_ONLY = ("bubblewrap", "landlock")
+
+
 def examine(folder: Path, env: Mapping[str, str]) -> Report:
     """Probe everything. `folder` is where a store would lie; `env` may name a model server (OPENAI_BASE_URL)."""
-    findings = [*sandboxes(), git(), disk(folder), python(), libraries()]
+    boxes, auto = sandboxes(env.get("ROVER_SANDBOX", ""))
+    findings = [*boxes, git(), disk(folder), python(), libraries()]
     if base := env.get("OPENAI_BASE_URL"):
         findings.append(server(base, env.get("OPENAI_API_KEY", "")))
     else:
         hint = "none named; set OPENAI_BASE_URL to use `--policy openai:MODEL`"
         findings.append(Finding("model server", "note", hint))
-    return Report(tuple(findings))
+    return Report(tuple(findings), auto)
 
 
-def sandboxes() -> list[Finding]:
-    """Each kind of sandbox, really started. Only the default one must work."""
-    from rover.sandbox.registry import DEFAULT, kinds, make_runtime
+def sandboxes(named: str = "") -> tuple[list[Finding], str]:
+    """Each kind of sandbox, really started, and the kind that is used where no option names one: `named` by the
+    environment, else the first that works. One that confines must work; where none does, each says what to do."""
+    from rover.sandbox.registry import AUTO, kinds
 
+    probes = {kind: probe(kind) for kind in kinds()}
+    working = [kind for kind in (*AUTO, *probes) if kind != "local" and probes[kind].works]
+    auto = named or (working[0] if working else "")
     findings = []
-    for kind in kinds():
-        topic = f"sandbox {kind}"
+    for kind, found in probes.items():
+        if found.works:
+            why = "ROVER_SANDBOX" if named else "auto"
+            taken = f" (what {why} takes)" if kind == auto else ""
+            text = f"works, tier {found.tier}{taken}: {weaknesses(found)}"
+            findings.append(Finding(f"sandbox {kind}", "note" if kind == "local" else "ok", text))
+        else:
+            state: State = "warn" if kind == named else "note" if working else "fail"
+            findings.append(Finding(f"sandbox {kind}", state, found.reason))
+    return findings, auto
+
+
+def probe(kind: str) -> Probe:
+    """What a kind can do here; what keeps it from being probed at all is its reason."""
+    from rover.sandbox.protocol import Probe
+    from rover.sandbox.registry import make_runtime
+
+    if sys.platform != "linux" and kind in LINUX_ONLY:
+        return Probe(kind, False, "runs on Linux alone; on macOS and Windows docker is the way")
+    try:
+        runtime = make_runtime(kind)
         try:
-            runtime = make_runtime(kind)
-            try:
-                probe = runtime.probe()
-            finally:
-                runtime.close()
-        except (RoverError, ImportError, AttributeError, TypeError) as error:
-            findings.append(Finding(topic, "fail" if kind == DEFAULT else "warn", str(error)))
-            continue
-        if not probe.works:
-            findings.append(Finding(topic, "fail" if kind == DEFAULT else "warn", probe.reason))
-            continue
-        unmet = f"; not guaranteed: {', '.join(probe.unmet)}" if probe.unmet else ""
-        reason = f"; {probe.reason}" if probe.reason else ""
-        state: State = "ok" if kind == DEFAULT else "note"
-        findings.append(Finding(topic, state, f"works, tier {probe.tier}{reason}{unmet}"))
-    return findings
+            return runtime.probe()
+        finally:
+            runtime.close()
+    except RoverError as error:
+        return Probe(kind, False, f"{error.message}; {error.hint}" if error.hint else error.message)
+    except (ImportError, AttributeError, TypeError) as error:
+        return Probe(kind, False, " ".join(str(error).split()))
+
+
+def weaknesses(found: Probe) -> str:
+    """What a working runtime does not promise, in plain words."""
+    if found.kind == "local":
+        return found.reason
+    if not found.unmet:
+        return "all that a box promises"
+    return "; ".join(PLAIN.get(name, f"no {name}") for name in found.unmet)
 
 
 def git() -> Finding:

@@ -224,10 +224,11 @@ def test_ptrace(jail: Sandbox) -> None:
     assert "not permitted" in refused(jail, SYSCALL % "310, 1, 0, 0, 0, 0, 0")
 
 
-def test_memory_and_descriptors_of_the_first_process(jail: Sandbox) -> None:
+def test_memory_and_descriptors_of_the_first_process(real_runtime: Runtime, jail: Sandbox) -> None:
     for path in ("mem", "environ", "maps", "fd/0", "root", "cwd", "exe"):
         attack = f"open('/proc/1/{path}', 'rb').read(); os.readlink('/proc/1/{path}')"
-        assert "Permission denied" in refused(jail, attack)
+        said = refused(jail, attack)
+        assert "Permission denied" in said or (real_runtime.kind == "landlock" and "No such" in said), path
     assert "not permitted" in refused(jail, SYSCALL % "438, 3, 0, 0")
 
 

@@ -78,6 +78,9 @@ ASKED: dict[str, tuple[int, int]] = {
     "connect": (42, 203),
     "listen": (50, 201),
 }
+#: asked where they open for reading: which argument holds the flags
+OPENS: dict[str, tuple[tuple[int, int], int]] = {"open": ((2, -1), 1), "openat": ((257, 56), 2)}
+NOT_READING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_PATH
 #: asked too where Landlock does not keep signals inside
 ASKED_SIGNALS: dict[str, tuple[int, int]] = {
     "kill": (62, 129),
@@ -121,6 +124,7 @@ _AND = 0x54
 def asked(column: int, level: int) -> dict[int, str]:
     """Number -> name of what is asked of the supervisor."""
     names = ASKED if level >= 6 else ASKED | ASKED_SIGNALS
+    names = names | {name: numbers for name, (numbers, _) in OPENS.items()}
     return {numbers[column]: name for name, numbers in names.items() if numbers[column] >= 0}
 
 
@@ -150,8 +154,12 @@ def build(level: int, machine: str | None = None) -> bytes:
         for numbers in table.values():
             if numbers[at] >= 0:
                 code += [_op(_JEQ, numbers[at], 0, 1), answer]
+    opens = {numbers[at]: which for numbers, which in OPENS.values() if numbers[at] >= 0}
+    for number, which in opens.items():
+        code += _only(number, [_arg(which), _op(_JSET, NOT_READING, 0, 1), _op(_RET, ALLOW), _op(_RET, NOTIFY)])
     for number in asked(at, level):
-        code += [_op(_JEQ, number, 0, 1), _op(_RET, NOTIFY)]
+        if number not in opens:
+            code += [_op(_JEQ, number, 0, 1), _op(_RET, NOTIFY)]
     code += _only(CLONE[at], [_arg(0), _op(_JSET, NAMESPACES, 0, 1), deny, _op(_RET, ALLOW)])
     for call in (SOCKET, SOCKETPAIR):
         code += _only(call[at], _sockets(pair=call is SOCKETPAIR))

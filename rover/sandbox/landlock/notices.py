@@ -15,10 +15,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 RECEIVE, SEND, VALID, ADD_FD = 0xC0502100, 0xC0182101, 0x40082102, 0x40182103
+SET_FLAGS = 0x40082104
 _NOTICE = struct.Struct("QIIiIQ6Q")
 _ANSWER = struct.Struct("QqiI")
 _ADD = struct.Struct("QIIII")
-SET_FD = 1
+SET_FD, SEND_FD = 1, 2
+CONTINUE = 1
 PATH_MAX = 4096
 
 
@@ -39,6 +41,14 @@ class Refused(Exception):  # an answer, not an error of ours
         self.number = number
 
 
+class Passed(Exception):  # as it came
+    """The call goes on as it came. Only where the kernel decides by itself what it may do."""
+
+
+class Answered(Exception):  # nothing is left to say
+    """The caller has its answer already."""
+
+
 #: does what a call asks, and gives its return value
 Service = Callable[["Listener", Notice], int]
 
@@ -48,6 +58,8 @@ class Listener:
 
     def __init__(self, fd: int, names: dict[int, str], services: dict[str, Service]) -> None:
         self.fd = fd
+        with contextlib.suppress(OSError):  # from Linux 6.6 on: caller and supervisor take turns on one processor
+            fcntl.ioctl(fd, SET_FLAGS, 1)
         self._names = names
         self._services = services
 
@@ -60,17 +72,21 @@ class Listener:
             return error.errno in (errno.ENOENT, errno.EINTR)  # the caller died, or was held, before it was heard
         ident, pid, _, number, _, _, *args = _NOTICE.unpack(buffer)
         notice = Notice(ident, pid, self._names.get(number, ""), tuple(args))
-        value, code = 0, 0
+        value, code, flags = 0, 0, 0
         try:
             value = self._services[notice.name](self, notice)
         except Refused as refused:
             code = -refused.number
+        except Passed:
+            flags = CONTINUE
+        except Answered:
+            return True
         except OSError as error:
             code = -(error.errno or errno.EPERM)
         except Exception:  # whatever a hostile argument does: the box goes on
             code = -errno.EPERM
         with contextlib.suppress(OSError):  # it died meanwhile
-            fcntl.ioctl(self.fd, SEND, _ANSWER.pack(ident, value, code, 0))
+            fcntl.ioctl(self.fd, SEND, _ANSWER.pack(ident, value, code, flags))
         return True
 
     def valid(self, notice: Notice) -> None:
@@ -80,6 +96,10 @@ class Listener:
     def give(self, notice: Notice, fd: int, number: int, flags: int) -> None:
         """Put a descriptor of ours in the place of one of the caller's."""
         fcntl.ioctl(self.fd, ADD_FD, _ADD.pack(notice.id, SET_FD, fd, number, flags))
+
+    def send_fd(self, notice: Notice, fd: int, flags: int) -> None:
+        """Answer with a descriptor of ours, under a number that is free there."""
+        fcntl.ioctl(self.fd, ADD_FD, _ADD.pack(notice.id, SEND_FD, fd, 0, flags))
 
     def close(self) -> None:
         os.close(self.fd)

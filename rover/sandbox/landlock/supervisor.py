@@ -24,11 +24,11 @@ from rover.sandbox.inside.live import ANSWER_S, Live, ended, with_streams
 from rover.sandbox.inside.supervisor import Pipes, Supervisor
 from rover.sandbox.inside.watch import Watch
 from rover.sandbox.landlock import filter as filters
-from rover.sandbox.landlock import folders, metadata, signals, view
+from rover.sandbox.landlock import folders, metadata, procfs, signals, view
 from rover.sandbox.landlock.confine import confine, hand_over
 from rover.sandbox.landlock.job import Job, Served
 from rover.sandbox.landlock.notices import Listener
-from rover.sandbox.landlock.processes import hold, release, sweep
+from rover.sandbox.landlock.processes import hold, members, release, sweep
 from rover.sandbox.landlock.room import Room
 from rover.sandbox.landlock.sockets import Sockets
 from rover.sandbox.landlock.workspace import Folder
@@ -192,8 +192,12 @@ class LandlockSupervisor(Supervisor):
         return {
             **metadata.services(self._inside),
             **self._sockets.services(),
+            **procfs.services(self._members, self._grants.read),
             **signals.services(self.ours, self.warm),
         }
+
+    def _members(self) -> list[int]:
+        return members(self.ours(), self.warm())
 
     def _inside(self, path: str) -> bool:
         """Whether a real path lies in the workspace or in a temporary folder of the box."""

@@ -16,6 +16,16 @@ from rover.sandbox.landlock.confine import Grants
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32")
 MORE = ("/etc/alternatives", "/etc/ld.so.cache", "/nix/store", "/dev/zero", "/dev/random", "/dev/urandom")
+#: facts of the machine that every box tells
+FACTS = (
+    *(f"/proc/{name}" for name in ("cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "uptime", "version")),
+    "/sys/devices/system/cpu",
+)
+#: what a control group says of processors and memory
+BOUNDS = (
+    "cpu.max", "memory.max", "memory.high", "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.shares",
+    "memory.limit_in_bytes",
+)  # fmt: skip
 #: what packages of the system put into /etc and programs insist on reading where they see it
 SETTINGS = ("/etc/mime.types", "/etc/ssl/openssl.cnf", "/etc/localtime", "/etc/fonts", "/etc/magic", "/etc/inputrc")
 DEVICES = ("/dev/null", "/dev/full")
@@ -90,12 +100,25 @@ def make(folder: str, sources: Sources) -> list[str]:
 
 def grants(folder: str, sources: Sources, shows: tuple[str, ...] = ()) -> Grants:
     """What commands and calls of a box may see beside its own folders."""
-    read = [path for path in (*SYSTEM, *MORE, *SETTINGS, *sources.prefixes, *shows) if os.path.exists(path)]
+    wanted = (*SYSTEM, *MORE, *SETTINGS, *FACTS, *bounds(), *sources.prefixes, *shows)
+    read = [path for path in wanted if os.path.exists(path)]
     for site in sources.sites:
         read += [f"{site}/{name}" for name in libraries(site)] if holds_own(site) else [site]
     read.append(f"{folder}/v")
     code = (f"{folder}/r", sources.rover, sources.rover_store)
     return Grants(tuple(read), code, tuple(path for path in DEVICES if os.path.exists(path)))
+
+
+def bounds() -> list[str]:
+    """Files that tell the limits of this process's control groups: libraries choose their threads by them."""
+    found = ["/sys/fs/cgroup"]
+    with open("/proc/self/cgroup") as stream:
+        for line in stream:
+            _, controllers, path = line.rstrip("\n").split(":", 2)
+            root = "/".join(["/sys/fs/cgroup", *([controllers] if controllers else [])])
+            parts = path.strip("/").split("/")
+            found += ["/".join([root, *parts[:n]]).rstrip("/") for n in range(len(parts) + 1)]
+    return [f"{folder}/{name}" for folder in dict.fromkeys(found) for name in BOUNDS]
 
 
 def holds_own(site: str) -> bool:
