@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import socket
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -194,9 +195,26 @@ def _connect() -> Any:
     except ImportError:
         raise SandboxError("the docker sandbox needs the Python package docker", hint="pip install docker") from None
     with telling():
+        _reach(os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock")
         client = docker.APIClient(**docker.utils.kwargs_from_env(), version="auto", timeout=PATIENCE)
     client.headers["Connection"] = "close"  # it would keep one open for each container that ever was
     return client
+
+
+def _reach(host: str) -> None:
+    """Try a socket of this machine first: the SDK leaves one open where it cannot connect."""
+    if host.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(PATIENCE)
+            probe.connect(host.removeprefix("unix://"))
+
+
+def _listens(url: str) -> None:
+    """OSError where nobody listens on a socket of this machine: the SDK would leave a socket open to find out."""
+    if url.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.settimeout(PATIENCE)
+            sock.connect(url.removeprefix("unix://"))
 
 
 @contextlib.contextmanager
