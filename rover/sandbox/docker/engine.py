@@ -209,14 +209,6 @@ def _reach(host: str) -> None:
             probe.connect(host.removeprefix("unix://"))
 
 
-def _listens(url: str) -> None:
-    """OSError where nobody listens on a socket of this machine: the SDK would leave a socket open to find out."""
-    if url.startswith("unix://"):
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-            sock.settimeout(PATIENCE)
-            sock.connect(url.removeprefix("unix://"))
-
-
 @contextlib.contextmanager
 def telling() -> Iterator[None]:
     """Turn what the SDK raises into a SandboxError of one line."""
