@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 from collections.abc import Iterator
@@ -206,7 +205,6 @@ def test_run_and_collect(
 
 
 # --- another sandbox -----------------------------------------------------------------------------------------
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a socket of the SDK's, left to collect
 def test_an_engine_of_containers_says_the_same(engine: Engine) -> None:
     docker = make_runtime("docker")
     probe = docker.probe()
@@ -226,4 +224,3 @@ def test_an_engine_of_containers_says_the_same(engine: Engine) -> None:
             assert [v.outcome for v in start] == ["failed"] * 2
     finally:
         docker.close()
-        gc.collect()
