@@ -82,14 +82,14 @@ def calibrate(
         rows += mutant_rows(engine, env, env.cases.negatives, seed)
         rows += mutant_rows(engine, env, env.cases.alternatives, seed)
     if attacked is not None:
-        ran = [_below_mark(name, "attacker", env, verdict, rollout) for name, (rollout, verdict) in attacked.items()]
+        ran = [below_mark(name, "attacker", env, verdict, rollout) for name, (rollout, verdict) in attacked.items()]
         return Calibration((*rows, *ran), 0, len(ran))
     attackers, run, reused = attacker_rows(engine, env, seed)
     return Calibration((*rows, *attackers), run, reused)
 
 
 def start_row(engine: Engine, env: Env) -> Row:
-    return _below_mark("start", "start", env, engine.grade_state(env, env.start))
+    return below_mark("start", "start", env, engine.grade_state(env, env.start))
 
 
 def reference_row(engine: Engine, env: Env) -> Row:
@@ -117,7 +117,7 @@ def program_rows(engine: Engine, env: Env) -> list[Row]:
     need = env.verifier.criteria[0].requirement if env.verifier.criteria else ""
     states = list(broken_states(env, end))
     verdicts = engine.grade_states([(env, state, "") for _, state in states])
-    rows += [_below_mark(name, "negative", env, v) for (name, _), v in zip(states, verdicts, strict=True)]
+    rows += [below_mark(name, "negative", env, v) for (name, _), v in zip(states, verdicts, strict=True)]
     return [replace(r, requirement=need) if r.kind == "negative" else r for r in rows]
 
 
@@ -204,7 +204,7 @@ def attacker_rows(engine: Engine, env: Env, seed: int) -> tuple[list[Row], int, 
     results = engine.rollouts(requests)
     verdicts = engine.grade([(r, env) for r in results])
     rows = [
-        _below_mark(f"null:{name}", "attacker", env, verdict, result.id)
+        below_mark(f"null:{name}", "attacker", env, verdict, result.id)
         for name, verdict, result in zip(names, verdicts, results, strict=True)
     ]
     reused = sum(r.reused for r in results)
@@ -230,7 +230,8 @@ def _undecided(verdict: Verdict) -> bool:
     return verdict.outcome in ("verifier_error", "infra_error")
 
 
-def _below_mark(case: str, kind: Kind, env: Env, verdict: Verdict, rollout: str | None = None) -> Row:
+def below_mark(case: str, kind: Kind, env: Env, verdict: Verdict, rollout: str | None = None) -> Row:
+    """A case that must stay below the pass mark."""
     if _undecided(verdict):
         return Row(case, kind, "rejected", "error", None, f"{verdict.outcome}: {verdict.reason}", rollout)
     return Row(case, kind, "rejected", _observed(env, verdict), None, verdict.reason, rollout)

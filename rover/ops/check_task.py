@@ -9,20 +9,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rover.construct.calibrate import Calibration, Row, calibrate
+from rover.construct.calibrate import Calibration, Row, below_mark, calibrate
 from rover.diagnose.diagnosis import diagnose
+from rover.diagnose.program_names import read_by_tests
 from rover.diagnose.protocol import ProbeContext
 from rover.ops.check import Checked, placed, refused
 from rover.ops.findings import Said, of_problem, of_row
+from rover.policy.named import named_paths
 from rover.port.lint.read import read_task
 from rover.port.lint.task import INSTRUCTION, TOML, ForeignTask, foreign_task
-from rover.rollout.env import Env
+from rover.rollout.env import Env, in_the_way
 from rover.rollout.place import refusal
 from rover_store.records import Diagnosis, Finding
 
 if TYPE_CHECKING:
     from rover.rollout.engine import Engine
     from rover_store.store import Store
+
+#: paths that are planted at once
+MOST_PATHS = 500
 
 
 def check_task(store: Store, engine: Engine | None, env: Env, done: Checked, seed: int) -> Checked:
@@ -38,14 +43,16 @@ def check_task(store: Store, engine: Engine | None, env: Env, done: Checked, see
     ctx = ProbeContext(env, engine, seed, store.resources())
     found = diagnose(ctx)
     attacked = {run.policy.rpartition(":")[0]: (run.id, run.verdict) for run in ctx.runs.attackers}
-    calibration = replace(
-        calibrate(engine, env, seed, attacked=attacked), run=ctx.runs.ran, reused=ctx.runs.reused
-    )
+    calibration = calibrate(engine, env, seed, attacked=attacked)
+    rows = (*calibration.rows, *_planted(engine, env))
+    calibration = Calibration(rows, ctx.runs.ran, ctx.runs.reused)
     solved = any(r.kind == "reference" and r.ok for r in calibration.rows)
-    shown = [*found.findings, *_besides(calibration, found)]
+    shown = [*found.findings, *_besides(env, calibration, found)]
     said = [_said(task, f) for f in (*records, *(_with_place(f, read) for f in shown))]
     said += [_said(task, f, solved=solved) for f in read if not _confirmed(f, shown)]
-    broken = found.summary if found.verdict == "infrastructure" else ""
+    broken = unrun(calibration) or (found.summary if found.verdict == "infrastructure" else "")
+    if broken and not any(s.finding.kind == "cannot_run" for s in said):
+        said.append(_said(task, refused(broken)))
     return replace(done, said=_sorted(said), calibration=calibration, refused=broken)
 
 
@@ -64,22 +71,50 @@ def _renamed(finding: Finding) -> Finding:
     return finding.model_copy(update={"details": {**finding.details, "file": own}})
 
 
-def _besides(calibration: Calibration, found: Diagnosis) -> list[Finding]:
+def _besides(env: Env, calibration: Calibration, found: Diagnosis) -> list[Finding]:
     """Cases that came out wrong, where diagnosis does not say so already: it names one defect once, a check names
     every attacker that passes."""
     confirmed = [f for f in found.findings if f.status == "confirmed"]
     passed = [r for r in calibration.wrong if r.kind in ("start", "attacker") and r.observed == "accepted"]
     out = []
     if passed and not any("attackers" in f.details or f.probe == "start" for f in confirmed):
-        out.append(_passed(passed))
-    rest = [r for r in calibration.wrong if r not in passed]
+        out.append(_passed(env, passed))
+    rest = [r for r in calibration.wrong if r not in passed and not _failed(r)]
     if not confirmed:
         return out + [of_row(row) for row in rest]
     kinds = {f.kind for f in (*confirmed, *out)}
     return out + [f for row in rest if row.kind == "negative" and (f := of_row(row)).kind not in kinds]
 
 
-def _passed(rows: list[Row]) -> Finding:
+def _planted(engine: Engine, env: Env) -> list[Row]:
+    """Workspaces in which every path that request or tests name is there: empty, or holding the request itself. Tests
+    that a file's mere presence passes accept them, also where no attacker could know the path."""
+    paths = sorted({*read_by_tests(env), *named_paths(env.instruction, env.workdir)} - set(env.start))
+    paths = [p for p in paths if not in_the_way(p, env.start)][:MOST_PATHS]
+    paths = [p for p in paths if not any(other.startswith(f"{p}/") for other in paths)]
+    if not paths:
+        return []
+    said = env.instruction.encode()
+    states = {"touched": dict.fromkeys(paths, b""), "echoed": dict.fromkeys(paths, said)}
+    graded = engine.grade_states([(env, {**env.start, **made}, "") for made in states.values()])
+    return [below_mark(f"state:{name}", "attacker", env, v) for name, v in zip(states, graded, strict=True)]
+
+
+def _failed(row: Row) -> bool:
+    """Whether a case was not tried, since the sandbox failed."""
+    return row.observed == "error" and row.reason.startswith("infra_error")
+
+
+def unrun(calibration: Calibration) -> str:
+    """Why cases could not be tried; empty where all were."""
+    failed = [row for row in calibration.rows if _failed(row)]
+    if not failed:
+        return ""
+    why = failed[0].reason.removeprefix("infra_error: ")
+    return f"{len(failed)} of {len(calibration.rows)} cases could not be tried: {why}"
+
+
+def _passed(env: Env, rows: list[Row]) -> Finding:
     """Who passes without doing the task."""
     names = [row.case for row in rows]
     named = [name for name in names if name != "start"]
@@ -90,7 +125,7 @@ def _passed(rows: list[Row]) -> Finding:
         kind="lax_verifier",
         message=f"{said} {', '.join(named) or 'no others'}",
         components=("verifier",),
-        evidence=tuple(row.rollout for row in rows if row.rollout),
+        evidence=(env.verifier_id, *(row.rollout for row in rows if row.rollout)),
         details={"subject": "attackers", "attackers": named},
     )
 

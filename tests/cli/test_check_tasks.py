@@ -16,6 +16,8 @@ from foreign_tasks import CHECK, DIGEST, FILES, INSTRUCTION, SOLVE, TEST, TOML, 
 from packages import runtime
 
 from rover.cli.main import run as cli
+from rover.construct.calibrate import Calibration, Row
+from rover.ops.check_task import unrun
 from rover_store.store import Store
 
 Rover = Callable[..., tuple[int, str, str]]
@@ -111,6 +113,11 @@ SHOWN: dict[str, tuple[Edits, tuple[str, str, str, str]]] = {
         {"tests/test.sh": "#!/bin/bash\necho 0.$RANDOM > /logs/verifier/reward.txt\n"},
         ("error", "flaky_verifier", "verifier", "tests/test.sh"),
     ),
+    "tests that look for a path that nobody is told": (
+        {"instruction.md": "Sum up the orders in `/app/orders.csv`.\n",
+         "tests/check.py": 'import os\n\nassert os.path.exists("/app/report.json")\n'},
+        ("error", "lax_verifier", "verifier", "tests/test.sh"),
+    ),
     "a solution that fails": (
         {"solution/solve.sh": "#!/bin/bash\nset -e\ncat /app/order.csv > /app/report.json\n"},
         ("error", "misnamed_input", "context", "solution/solve.sh"),
@@ -142,7 +149,8 @@ def test_attackers_that_pass_are_named_with_their_rollouts(rover: Rover, tmp_pat
     assert named
     assert "null:empty_files" in named[0]["message"]
     assert "null:nothing" not in named[0]["message"]
-    assert all(len(e) == 64 for e in named[0]["evidence"])
+    assert {len(e) for e in named[0]["evidence"]} <= {40, 64}
+    assert any(len(e) == 64 for e in named[0]["evidence"])
 
 
 def test_what_a_run_does_not_bear_out_becomes_a_note(rover: Rover, tmp_path: Path) -> None:
@@ -161,6 +169,16 @@ def test_a_task_that_cannot_run_here(rover: Rover, tmp_path: Path) -> None:
     assert "not run" in out
     assert err == "1 package checked, none wrong, 1 warning; 1 could not be run here\n"
     assert rover("check", "orders/", "--static")[0] == 0
+
+
+def test_a_sandbox_that_fails_is_not_the_tasks_fault() -> None:
+    rows = (
+        Row("start", "start", "rejected", "rejected"),
+        Row("null:echo", "attacker", "rejected", "error", None, "infra_error: the box is gone"),
+        Row("solution", "reference", "accepted", "error", None, "infra_error: the box is gone"),
+    )
+    assert unrun(Calibration(rows)) == "2 of 3 cases could not be tried: the box is gone"
+    assert unrun(Calibration(rows[:1])) == ""
 
 
 def test_a_dataset_and_an_archive(rover: Rover, tmp_path: Path) -> None:
