@@ -1,7 +1,8 @@
 """The last look at a choice before a branch moves: no attacker passes, and every package it touches is admitted anew.
 
 Both are apart from the gates: they run on seeds of their own, grade every attacker's end state afresh, and say no by
-themselves. A package without a family has no admission test of its own; it is promoted without a record of one.
+themselves. A package that has neither a family nor a solution has no admission test of its own; it is promoted without
+a record of one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from rover.rollout.env import Env, env_from_files
 from rover.rollout.records import RolloutRequest, seed_for
 from rover.verify.grade import passes
 from rover_store.errors import PackageError
-from rover_store.ids import digest
+from rover_store.ids import COMPONENTS, digest
 from rover_store.records import Admission
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ def admission(engine: Engine, env: Env, case: str) -> Admission | str | None:
     from rover.construct.families.protocol import Dropped
     from rover.construct.families.registry import installed
 
+    if env.verifier.program is not None:
+        return _of_program(engine, env, case)
     family = installed(env.record.family)
     if family is None:
         return None
@@ -86,6 +89,20 @@ def admission(engine: Engine, env: Env, case: str) -> Admission | str | None:
     except PackageError as error:
         return error.message
     return f"the admission test fails: {found.reason}" if isinstance(found, Dropped) else found
+
+
+def _of_program(engine: Engine, env: Env, case: str) -> Admission | str | None:
+    """The same where the verifier is a program: its own solution, what is broken of it, attackers on other seeds."""
+    from rover.construct.calibrate import calibrate
+
+    found = calibrate(engine, env, int(digest([case, "admission", env.package])[:12], 16))
+    if not any(row.kind == "reference" for row in found.rows):
+        return None
+    for row in found.wrong:
+        return f"the admission test fails: {row.case}: {row.observed}, not {row.expected}: {row.reason}"
+    ids = {component: env.component_id(component) for component in COMPONENTS}
+    seen = [[row.case, row.expected, row.observed] for row in found.rows]
+    return Admission(components=ids, cases=len(found.rows), digest=digest(seen))
 
 
 def _env(built: Built, name: str) -> Env:
