@@ -17,10 +17,11 @@ import harbor_tasks
 import pytest
 
 from rover.ops.import_ import ImportRequest, import_
+from rover.port.harbor.about import Origin
 from rover.port.harbor.archive import is_archive, read_archive
 from rover.port.harbor.carried import MANIFEST
 from rover.port.harbor.find import find
-from rover.port.harbor.package import Origin, make
+from rover.port.harbor.package import make
 from rover.port.harbor.tree import Bounds, Item, read_folder
 from rover.port.protocol import Wanted
 from rover_store.errors import PackageError, RoverError, UsageError
@@ -60,6 +61,8 @@ TOML = [
     ("[[steps]]\n", "steps.0: 'name' is a required property"),
     ('artifacts = ["/a/../b"]\n', "artifacts.0.source: '/a/../b' holds `..`"),
     ('multi_step_reward_strategy = "best"\n', "multi_step_reward_strategy: 'best' is not one of"),
+    ('[environment]\nmemory = "lots"\n', "environment.memory: 'lots' is no size, as 2G"),
+    ('[environment]\nmemory = "2G"\nmemory_mb = 5\n', "environment.memory: '2G' is not 5 MB, as memory_mb says"),
     ("x" + "=[" * 300 + "]" * 300 + "\n", ""),
     ("a" + ".a" * 200 + " = 1\n", "is nested too deeply"),
     ("a = 1\na = 2\n", "is not valid TOML"),

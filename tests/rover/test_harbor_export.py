@@ -17,8 +17,9 @@ from rover.construct.solved import solution_of
 from rover.ops.export import ExportReport, ExportRequest, export
 from rover.ops.import_ import ImportRequest, import_
 from rover.policy.null import NullPolicy
+from rover.port.harbor.about import Origin
 from rover.port.harbor.native import IMAGE, MESSAGE, sentence
-from rover.port.harbor.package import Origin, make
+from rover.port.harbor.package import make
 from rover.port.harbor.tree import Item, Tree, read_folder
 from rover.rollout.engine import Engine, RolloutRequest
 from rover.rollout.env import Env, env_from_files, load_env

@@ -16,7 +16,8 @@ import tomli_w
 from rover.ops.export import ExportRequest, export
 from rover.ops.import_ import ImportRequest, import_
 from rover.port.harbor import config as configs
-from rover.port.harbor.package import Made, Origin, make, slug
+from rover.port.harbor.about import Origin, slug
+from rover.port.harbor.package import Made, make
 from rover.port.harbor.restore import restore
 from rover.port.harbor.tree import Item, read_folder
 from rover.rollout.env import Env, env_from_files

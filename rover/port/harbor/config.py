@@ -20,6 +20,10 @@ MOST_DEPTH = 40
 #: what older versions of the schema called things; Harbor still reads them
 _OLD = {"": {"version"}, "environment": {"memory", "storage"}, "verifier.environment": {"memory", "storage"}}
 
+#: settings that had another form, as 2G
+OLD = {"memory": "memory_mb", "storage": "storage_mb"}
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([GMKgmk])\s*")
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]*/[a-zA-Z0-9][a-zA-Z0-9._-]*")
 _STEP = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f]')
 _DEVICE = re.compile(r"(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(?:COM|LPT)[1-9¹²³])", re.IGNORECASE)
@@ -57,6 +61,7 @@ def check(config: Config) -> None:
     _check_names(config)
     for where, environment in environments(config):
         _check_servers(where, environment)
+        _check_sizes(where, environment)
         if (environment.get("network_mode") != "allowlist") and environment.get("allowed_hosts"):
             raise PackageError(FILE, f"{where}.allowed_hosts", "is for network_mode = 'allowlist' alone")
 
@@ -87,6 +92,22 @@ def _check_names(config: Config) -> None:
         source = artifact if isinstance(artifact, str) else artifact["source"]
         if ".." in source.split("/"):
             raise PackageError(FILE, f"artifacts.{number}.source", f"{source!r} holds `..`")
+
+
+def _check_sizes(where: str, environment: Config) -> None:
+    """The old forms: a size, and the same as the new form where both are there."""
+    for old, new in OLD.items():
+        value = environment.get(old)
+        if isinstance(value, str) and not _SIZE.fullmatch(value):
+            raise PackageError(FILE, f"{where}.{old}", f"{value!r} is no size, as 2G")
+        if isinstance(value, str) and new in environment and megabytes(value) != environment[new]:
+            raise PackageError(FILE, f"{where}.{old}", f"{value!r} is not {environment[new]} MB, as {new} says")
+
+
+def megabytes(value: Any) -> int:
+    """Megabytes of the old form, as 2G; 0 where it is none."""
+    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    return int(float(match[1]) * {"g": 1024, "m": 1, "k": 1 / 1024}[match[2].lower()]) if match else 0
 
 
 def is_name(name: str) -> bool:

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from rover.port.harbor.about import Origin
 from rover.port.harbor.archive import read_stream
 from rover.port.harbor.carried import changed, is_carrier, unpacked
 from rover.port.harbor.find import Place, check_digest, find
-from rover.port.harbor.package import InImage, Look, Made, Origin, make, nobody
+from rover.port.harbor.package import InImage, Look, Made, make, nobody
 from rover.port.harbor.tree import Tree
 from rover.port.protocol import Found, Imported, Options, Refused, Wanted
 from rover.sandbox.protocol import Files

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from rover.port.harbor import config as configs
 from rover.port.harbor import image, needs, rewards, split
+from rover.port.harbor.about import Origin, name_of, slug, tags_of, title_of, word
 from rover.port.harbor.config import Config
 from rover.port.harbor.digest import content_digest
 from rover.port.harbor.layout import BESIDE, CONFIG, TOP, placed
@@ -24,25 +24,20 @@ from rover.port.harbor.values import to_json
 from rover.rollout.env import tree_of
 from rover_store.errors import PackageError
 from rover_store.ids import COMPONENTS
-from rover_store.names import check_name
 from rover_store.records import (
     Anchors,
     Cases,
     Context,
     ContextFile,
-    Contract,
-    Criterion,
     Edge,
     Package,
     Provenance,
-    Requirement,
     SourceFile,
     Task,
     Verifier,
 )
 from rover_store.records.base import to_json as dumped
 from rover_store.records.components import Environment
-from rover_store.records.contract import ProgramRule
 
 #: Harbor takes such lines off the head of a text before an agent sees it
 _CANARY = re.compile(r"(<!--.*canary.*-->|#.*canary.*)", re.IGNORECASE)
@@ -58,14 +53,6 @@ class Made:
     unknown: tuple[str, ...]
     needs: tuple[str, ...]
     notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where a task was found: its folder's name, and the dataset that lists it."""
-
-    folder: str
-    dataset: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +178,7 @@ def _files(task: Read, origin: Origin, name: str) -> dict[str, bytes]:
         beside["task"]["instruction"] = "of the steps"
     if task.inside is not None and not (task.config.get("environment") or {}).get("workdir"):
         beside["context"]["image_workdir"] = task.given.workdir
-    title = _title(task.config, origin)
+    title = title_of(task.config, origin)
     place = task.records.environment if task.records.environment != Environment() else None
     listed = tuple(ContextFile(path=p, access="editable", role="starter") for p in sorted(task.start))
     out = {path: item.data for path, item in moved.items()}
@@ -202,11 +189,13 @@ def _files(task: Read, origin: Origin, name: str) -> dict[str, bytes]:
         "context/context.json": Context(files=listed, environment=place).dump(),
         "task/task.json": Task(title=title).dump(),
         "task/instruction.md": text.encode(),
-        "task/contract.json": _contract(task.keys).dump(),
+        "task/contract.json": rewards.contract(task.keys).dump(),
         "harness/harness.json": task.records.harness.model_copy(
             update={"requires": task.needs.requires() or None}
         ).dump(),
-        "verifier/verifier.json": _verifier(task).dump(),
+        "verifier/verifier.json": Verifier(
+            criteria=rewards.criteria(task.keys), pass_weight=1.0, program=task.records.program
+        ).dump(),
         "verifier/anchors.json": Anchors().dump(),
         "verifier/cases/cases.json": Cases().dump(),
     }
@@ -273,35 +262,6 @@ def _text(item: Item, path: str) -> tuple[str, str]:
 
 
 # --- records -----------------------------------------------------------------------------------------------
-def _contract(keys: tuple[str, ...]) -> Contract:
-    needed = tuple(
-        Requirement(
-            id=key,
-            statement=f"the task's own tests give 1 as {key!r}",
-            rule=ProgramRule(key=key),
-            weight=_weight(key, keys),
-        )
-        for key in keys
-    )
-    return Contract(requirements=needed)
-
-
-def _verifier(task: Read) -> Verifier:
-    criteria = tuple(
-        Criterion(
-            id=key, requirement=key, layer="state", evidence="state_difference", check="program",
-            weight=_weight(key, task.keys), progress=False,
-        )
-        for key in task.keys
-    )  # fmt: skip
-    return Verifier(criteria=criteria, pass_weight=1.0, program=task.records.program)
-
-
-def _weight(key: str, keys: tuple[str, ...]) -> float:
-    """Where there is a `reward`, that is the reward; the others are told, and do not count."""
-    return 1.0 if key == rewards.REWARD or rewards.REWARD not in keys else 0.0
-
-
 def _package(name: str, title: str, task: Read, origin: Origin, out: Mapping[str, bytes]) -> Package:
     ids = {c: tree_of({p[len(c) + 1 :]: d for p, d in out.items() if p.startswith(f"{c}/")}) for c in COMPONENTS}
     edges = [
@@ -317,35 +277,16 @@ def _package(name: str, title: str, task: Read, origin: Origin, out: Mapping[str
         name=name,
         title=title,
         workspace=slug((origin.dataset or about.get("name", "") or origin.folder).rpartition("/")[2], 60),
-        tags=_tags(task.config) or None,
+        tags=tags_of(task.config) or None,
         provenance=Provenance(
             builder="harbor",
             version=str(task.config.get("schema_version") or task.config.get("version") or ""),
             config={key: value for key, value in known.items() if value},
             sources=tuple(sources[:MOST_SOURCES]),
-            license=_word((task.config.get("metadata") or {}).get("license")),
+            license=word((task.config.get("metadata") or {}).get("license")),
         ),
         edges=tuple(edges),
     )
-
-
-def _title(config: Config, origin: Origin) -> str:
-    about = config.get("task") or {}
-    said = " ".join(str(about.get("description") or "").split())
-    return said[:120] or about.get("name") or origin.folder
-
-
-def _tags(config: Config) -> tuple[str, ...]:
-    """Words to select by: the author's keywords and tags, difficulty and category."""
-    meta = config.get("metadata") or {}
-    tags = meta.get("tags") if isinstance(meta.get("tags"), list) else []
-    words = [*((config.get("task") or {}).get("keywords") or ()), *(tags or ())]
-    words += [f"{key}:{meta[key]}" for key in ("category", "difficulty") if isinstance(meta.get(key), str)]
-    return tuple(dict.fromkeys(["harbor", *(w.strip()[:60] for w in words if isinstance(w, str) and w.strip())]))
-
-
-def _word(value: object) -> str:
-    return " ".join(value.split())[:200] if isinstance(value, str) else ""
 
 
 def _notes(task: Read) -> tuple[str, ...]:
@@ -362,22 +303,3 @@ def _notes(task: Read) -> tuple[str, ...]:
     if not any(path.startswith("solution/") for path in task.tree):
         notes.append("it brings no solution")
     return tuple(notes)
-
-
-# --- names -------------------------------------------------------------------------------------------------
-def name_of(config: Config, origin: Origin) -> str:
-    """The package's name: org and name, or the folder's. The original stays in task.toml and provenance."""
-    original = str((config.get("task") or {}).get("name") or origin.folder)
-    return check_name(slug(original), configs.FILE, "task.name")
-
-
-def slug(original: str, most: int = 100) -> str:
-    """A legal name; one that lost more than case and slashes carries six digits of what it was."""
-    plain = unicodedata.normalize("NFKD", original).encode("ascii", "ignore").decode().lower()
-    found = re.sub(r"\.{2,}", ".", re.sub(r"[^a-z0-9._-]+", "-", plain)).strip("-._")
-    exact = found == original.lower().replace("/", "-") and len(found) <= most and not found.endswith(".lock")
-    if exact:
-        return found
-    short = found.removesuffix(".lock")[: most - 7].strip("-._") or "task"
-    return f"{short}-{hashlib.sha256(original.encode()).hexdigest()[:6]}"
-

@@ -1,4 +1,7 @@
-"""Under which keys a task's tests give rewards, as far as their text says: they are not run to find out."""
+"""Under which keys a task's tests give rewards, as far as their text says: they are not run to find out.
+
+Each key is one requirement, which the task's own tests alone can judge, and one criterion.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import re
 
 from rover.port.harbor.config import Config
 from rover.port.harbor.tree import Tree
+from rover_store.records import Contract, Criterion, Requirement
+from rover_store.records.contract import ProgramRule
 
 #: the key of a bare number
 REWARD = "reward"
@@ -41,3 +46,33 @@ def _near(text: str) -> tuple[str, ...]:
         if gap < best[0] and len(keys) <= MOST_KEYS:
             best = (gap, keys)
     return best[1]
+
+
+def contract(keys: tuple[str, ...]) -> Contract:
+    """One requirement a key."""
+    needed = tuple(
+        Requirement(
+            id=key,
+            statement=f"the task's own tests give 1 as {key!r}",
+            rule=ProgramRule(key=key),
+            weight=_weight(key, keys),
+        )
+        for key in keys
+    )
+    return Contract(requirements=needed)
+
+
+def criteria(keys: tuple[str, ...]) -> tuple[Criterion, ...]:
+    """One criterion a key."""
+    return tuple(
+        Criterion(
+            id=key, requirement=key, layer="state", evidence="state_difference", check="program",
+            weight=_weight(key, keys),
+        )
+        for key in keys
+    )  # fmt: skip
+
+
+def _weight(key: str, keys: tuple[str, ...]) -> float:
+    """Where there is a `reward`, that is the reward; the others are told, and do not count."""
+    return 1.0 if key == REWARD or REWARD not in keys else 0.0

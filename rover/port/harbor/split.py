@@ -8,12 +8,13 @@ verifier timeout is a changed verifier alone.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rover.port.harbor.config import Config
+from rover.port.harbor.config import OLD, Config, megabytes
 from rover.port.harbor.image import of_dockerfile
 from rover.port.harbor.tree import Tree
 from rover.port.harbor.values import same
@@ -23,9 +24,10 @@ from rover_store.records import Budget, Environment, Harness, Limits, McpServer,
 #: settings of [environment] that are about running, not about what is there
 _OF_HARNESS = ("cpus", "memory_mb", "storage_mb", "memory", "storage", "gpus", "gpu_types", "tpu", "mcp_servers")
 #: what a setting was called before
-_OLD = {"memory_mb": "memory", "storage_mb": "storage"}
+_OLD = {new: old for old, new in OLD.items()}
 #: without a timeout an agent there has no limit; a budget has one
 SECONDS = 1800.0
+VERIFIER_SECONDS = 600.0
 TURNS = 100
 TOKENS = 2_000_000
 #: the most that one command may take
@@ -102,11 +104,16 @@ def _say_env(env: Mapping[str, str], given: Given) -> Any:
 
 
 def _memory(value: int, given: Given) -> int:
-    return min(max(value, 64) << 20, MOST_MEMORY)
+    return min(max(value, 64) << 20, MOST_MEMORY) if value > 0 else Limits().memory_bytes
 
 
 def _disk(value: int, given: Given) -> int:
-    return min(max(value, 16) << 20, MOST_DISK)
+    return min(max(value, 16) << 20, MOST_DISK) if value > 0 else Limits().disk_bytes
+
+
+def _time(default: float) -> Callable[[float, Given], float]:
+    """A time that a record can hold; what is none is the default."""
+    return lambda value, given: float(value) if 0 < value < math.inf else default
 
 
 def _megabytes(default: int) -> Callable[[int, Given], Any]:
@@ -168,8 +175,9 @@ def _fields(records: Records) -> list[tuple[_Field, Any]]:
         (_Field("harness", ("environment", "storage_mb"), _disk, _megabytes(limits.disk_bytes)),
          harness.limits.disk_bytes),
         (_Field("harness", ("environment", "mcp_servers"), _servers, _say_servers), harness.mcp_servers),
-        (_Field("harness", ("agent", "timeout_sec"), lambda v, g: float(v), _seconds(SECONDS)), harness.budget.seconds),
-        (_Field("verifier", ("verifier", "timeout_sec"), lambda v, g: float(v), _seconds(600.0)), program.seconds),
+        (_Field("harness", ("agent", "timeout_sec"), _time(SECONDS), _seconds(SECONDS)), harness.budget.seconds),
+        (_Field("verifier", ("verifier", "timeout_sec"), _time(VERIFIER_SECONDS), _seconds(VERIFIER_SECONDS)),
+         program.seconds),
         (_Field("verifier", ("verifier", "env"), lambda v, g: dict(v), _some), program.env),
     ]  # fmt: skip
 
@@ -178,16 +186,16 @@ def _fields(records: Records) -> list[tuple[_Field, Any]]:
 def records_of(config: Config, given: Given, *, argv: tuple[str, ...], dockerfile: str) -> Records:
     """The records that a configuration gives."""
     place = config.get("environment") or {}
-    seconds = float((config.get("agent") or {}).get("timeout_sec") or SECONDS)
+    seconds = _time(SECONDS)((config.get("agent") or {}).get("timeout_sec") or 0, given)
     verifier = config.get("verifier") or {}
     wall = min(max(seconds, 1.0), WALL_S)
-    memory = place.get("memory_mb") or _size(place.get("memory"))
-    disk = place.get("storage_mb") or _size(place.get("storage"))
+    memory = place.get("memory_mb", megabytes(place.get("memory"))) or 0
+    disk = place.get("storage_mb", megabytes(place.get("storage"))) or 0
     limits = Limits(
         wall_s=wall,
         cpu_s=wall * max(1.0, min(float(place.get("cpus") or 1), 64.0)),
-        **({"memory_bytes": _memory(memory, given)} if memory else {}),
-        **({"disk_bytes": _disk(disk, given)} if disk else {}),
+        memory_bytes=_memory(memory, given),
+        disk_bytes=_disk(disk, given),
     )
     return Records(
         Environment(
@@ -204,16 +212,10 @@ def records_of(config: Config, given: Given, *, argv: tuple[str, ...], dockerfil
         ),
         Program(
             argv=argv,
-            seconds=float(verifier.get("timeout_sec") or 600.0),
+            seconds=_time(VERIFIER_SECONDS)(verifier.get("timeout_sec") or 0, given),
             env=dict(verifier.get("env") or {}),
         ),
     )
-
-
-def _size(value: Any) -> int:
-    """Megabytes of the old form, as 2G."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([GMKgmk])\s*", value) if isinstance(value, str) else None
-    return int(float(match[1]) * {"g": 1024, "m": 1, "k": 1 / 1024}[match[2].lower()]) if match else 0
 
 
 def split(config: Config, records: Records, given: Given) -> Parts:
@@ -222,7 +224,7 @@ def split(config: Config, records: Records, given: Given) -> Parts:
     for one, value in _fields(records):
         section, key = one.path
         kept = parts[one.component].get(section, {})
-        if key in kept and same(kept[key], one.say(value, given)):
+        if key in kept and _OLD.get(key) not in kept and same(kept[key], one.say(value, given)):
             del kept[key]
             if not kept:
                 del parts[one.component][section]
@@ -276,7 +278,7 @@ def merged(parts: Mapping[ComponentName, Config], records: Records, given: Given
         if said is _ABSENT and key not in held:
             continue
         if (old := _OLD.get(key)) and old in held:
-            if _carries(one, _size(held[old]), value, given):
+            if _carries(one, megabytes(held[old]), value, given):
                 continue
             del held[old]
         own = by[one.component].setdefault(section, {})
