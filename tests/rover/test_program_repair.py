@@ -11,18 +11,20 @@ import pytest
 from packages import runtime
 from program_packages import CHECK, INSTRUCTION, ORDERS, REPORT, SOLVE, TEST, container_env, container_package
 
+from rover.cli.main import run as cli
 from rover.diagnose.diagnosis import diagnose
 from rover.diagnose.oracle.program import ProgramOracle, oracle_of, same
 from rover.diagnose.protocol import ProbeContext
 from rover.diagnose.registry import FOR_PROGRAMS, probes, probes_for
 from rover.policy.scripted import ScriptedPolicy
+from rover.repair.intent import is_admitted
 from rover.repair.oracle import state_of
 from rover.repair.poll import polled
 from rover.repair.program_intent import called, demands_of
 from rover.repair.proposals.programs import judging, rewarded
 from rover.repair.session import CaseRequest, Considered, consider
 from rover.rollout.engine import Engine
-from rover.rollout.env import Env, env_from_files
+from rover.rollout.env import Env, env_from_files, load_env
 from rover.rollout.records import RolloutRequest
 from rover.sandbox.protocol import Runtime, lacking
 from rover_store.records import Diagnosis, Harness, Limits
@@ -258,7 +260,6 @@ def test_a_reward_where_it_is_looked_for() -> None:
     ("name", "letter"),
     [
         ("renamed in the request", "task"), ("renamed in the tests", "verifier"), ("input not there", "context"),
-        ("no reward for bad work", "verifier"),
     ],
 )  # fmt: skip
 def test_a_defect_is_repaired_under_every_gate(engine: Engine, tmp_path: Path, name: str, letter: str) -> None:
@@ -286,3 +287,22 @@ def test_what_the_parts_disagree_on_is_a_person_s(engine: Engine, tmp_path: Path
     found = considered(engine, tmp_path, broken("wrong expected value"))
     assert found.record.outcome == "undecided"
     assert "a person decides" in found.record.reason
+
+
+def test_a_repair_is_promoted_and_admitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store.init(tmp_path, clock=lambda: 1_700_000_000)
+    with store.write("import") as tx:
+        tx.set_package("count-orders", tx.tree(broken("passes whatever is done")))
+        tx.commit("a task")
+    monkeypatch.setenv("ROVER_STORE", str(tmp_path))
+    assert cli(["repair", "count-orders", "--fcr"]) == 0
+    assert "give the full mark only where the tests hold" in " ".join(capsys.readouterr().out.split())
+    again = Store.open(tmp_path)
+    env = load_env(again, again.package("count-orders").tree)
+    assert is_admitted(env)
+    script = env.verifier_files["tests/test.sh"].decode().splitlines()
+    assert script[1:3] == ["if python3 /tests/check.py; then", f"  echo 1 > {REWARD}"]
+    assert cli(["repair", "count-orders", "--fcr"]) == 1, "nothing to promote"
+    assert "nothing is wrong with the package" in " ".join(capsys.readouterr().out.split())
