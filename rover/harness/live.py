@@ -95,7 +95,7 @@ class LiveAgent:
                 raise Gone from None
         return self._heard.pop(0)
 
-    def answer(self, request: Any, status: int, kind: str, body: bytes) -> None:
+    def answer(self, request: int, status: int, kind: str, body: bytes) -> None:
         """Answer a request. Gone where nobody reads it."""
         self._send(frames.pack({"id": request, "status": status, "type": kind}, body))
 

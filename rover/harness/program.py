@@ -164,7 +164,8 @@ class _Rollout:
                 self._hear(live, heard)
 
     def _hear(self, live: LiveAgent, heard: Message) -> None:
-        if "path" not in heard.head:
+        number = heard.head.get("id")
+        if type(number) is not int:
             self._note_exit(heard)
         else:
             failure: PolicyFailure | None = None
@@ -177,7 +178,7 @@ class _Rollout:
                     return
                 raise
             with contextlib.suppress(Gone):  # how its command ended says why
-                live.answer(heard.head.get("id"), response.status, response.kind, response.body)
+                live.answer(number, response.status, response.kind, response.body)
             if failure is not None:
                 raise failure
 
@@ -193,9 +194,10 @@ class _Rollout:
         while time.monotonic() < ends and not live.over():
             try:
                 heard = live.hear(TICK)
-                if heard is not None and "path" in heard.head:
+                number = heard.head.get("id") if heard is not None else None
+                if type(number) is int:
                     over = wire.refusal(403, reason, "insufficient_quota")
-                    live.answer(heard.head.get("id"), over.status, over.kind, over.body)
+                    live.answer(number, over.status, over.kind, over.body)
                 elif heard is not None:
                     self._note_exit(heard)
             except Gone:

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from rover.harness.program import play_program
 from rover.policy.openai import Settings
 from rover.policy.program import ProgramPolicy, Spec
 from rover.sandbox.protocol import Runtime, Sandbox
-from rover_store.records import Budget, Harness, Limits, RolloutKey
+from rover_store.records import Budget, Harness, Limits, McpServer, RolloutKey
 from rover_store.trees import tree_id
 
 AGENTS = Path(__file__).parents[1] / "agents"
@@ -210,6 +211,22 @@ def test_an_instruction_is_put_in_once_and_whole(plain: Sandbox) -> None:
     ))  # fmt: skip
     assert played.trajectory.program is not None
     assert played.trajectory.program.stdout == f"{odd}|served"
+
+
+def test_the_harness_s_tool_servers_are_offered_to_it(plain: Sandbox) -> None:
+    of = job()
+    server = McpServer(name="desk", command=("python3", "{mcp}/desk.py"), env={"MODE": "{mcp}"})
+    with_servers = of.harness.model_copy(update={"mcp_servers": (server,)})
+    of = replace(of, harness=with_servers, carried={"desk.py": b"#!/usr/bin/env python3\nprint('served')\n"})
+    script = """
+assert sys.argv[1] == os.environ["ROVER_MCP_CONFIG"]
+desk = json.load(open(sys.argv[1]))["mcpServers"]["desk"]
+assert desk["env"]["MODE"] == os.environ["ROVER_MCP"], desk
+print(subprocess.check_output([desk["command"], *desk["args"]]).decode(), os.access(desk["args"][0], os.X_OK))
+"""
+    played, _ = play(plain, python(script, "{mcp_config}"), of=of)
+    assert played.trajectory.program is not None
+    assert (played.trajectory.end, played.trajectory.program.stdout) == ("completed", "served\n True\n")
 
 
 # --- how it ends -------------------------------------------------------------------------------------------------
@@ -503,7 +520,8 @@ def getfd():
     fd = libc.syscall(438, os.pidfd_open(relay), 3, 0)
     if fd < 0: raise OSError(ctypes.get_errno())
     return fd
-print([tried(lambda: open(f"/proc/{relay}/fd/3", "rb").read(1)), tried(getfd)])
+ways = [lambda: open(f"/proc/{relay}/fd/3", "rb").read(1), getfd, lambda: open(f"/proc/{relay}/mem", "r+b")]
+print(list(map(tried, ways)))
 for n in (1, 2, 10, 12, 14, 15): os.kill(relay, n)
 os.closerange(3, 100)
 print(ask()[0])
@@ -513,6 +531,7 @@ print(ask()[0])
     tried, asked = played.trajectory.program.stdout.splitlines()
     assert "Error" in tried.split(",")[0]
     assert "Error" in tried.split(",")[1]
+    assert "Error" in tried.split(",")[2]
     assert (asked, played.trajectory.end) == ("200", "completed")
 
 

@@ -8,6 +8,7 @@ Closed are the ways by which one process kills another: signals, F_SETSIG, a lim
 
 from __future__ import annotations
 
+import ctypes
 import os
 import struct
 
@@ -65,12 +66,17 @@ def build(protected: list[int], machine: str) -> bytes:
     return b"".join(code)
 
 
+def hide() -> None:
+    """Keep this process's memory and descriptors from the others of its user: who could write them could lie to the
+    host about how an agent ended."""
+    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+
+
 def install(protected: list[int]) -> bool:
     """Put the filter on this process and all that it starts. False where that cannot be."""
     program = build(protected, os.uname().machine)
     if not program:
         return False
-    import ctypes
 
     class Program(ctypes.Structure):
         _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_char_p)]

@@ -16,6 +16,7 @@ import contextlib
 import errno
 import json
 import os
+import resource  # noqa: F401  # what wait4 imports otherwise when files can no longer be opened
 import selectors
 import signal
 import socket
@@ -134,9 +135,11 @@ class Relay:
         env["PATH"] = ":".join([env.get("PATH", os.defpath), *config["path"]])
         stdin = os.open(os.path.join(scratch, config["stdin"]) if config["stdin"] else os.devnull, os.O_RDONLY)
         (out, out_end), (err, err_end), (said, said_end) = os.pipe(), os.pipe(), os.pipe()
+        program = _found(argv[0], config["path"])
+        guard.hide()  # only now: some sandboxes look into a process that opens files and sockets
         self.pid = os.fork()
         if self.pid == 0:
-            _become(argv, env, config["path"], (stdin, out_end, err_end), said_end)
+            _become(program, argv, env, (stdin, out_end, err_end), said_end)
         for fd in (stdin, out_end, err_end, said_end):
             os.close(fd)
         with open(said, "rb") as stream:
@@ -360,7 +363,15 @@ def _filled(word: str, fill: dict[str, str]) -> str:
     return "".join(parts)
 
 
-def _become(argv: list[str], env: dict[str, str], path: list[str], fds: tuple[int, int, int], said: int) -> None:
+def _found(program: str, path: list[str]) -> str:
+    """The agent's own programs come first, for its own command alone: what it starts finds the box's Python."""
+    for folder in path if "/" not in program else ():
+        if os.access(os.path.join(folder, program), os.X_OK):
+            return os.path.join(folder, program)
+    return program
+
+
+def _become(program: str, argv: list[str], env: dict[str, str], fds: tuple[int, int, int], said: int) -> None:
     """In the forked child: be the agent, or say why not."""
     try:
         parent = os.getppid()
@@ -372,10 +383,6 @@ def _become(argv: list[str], env: dict[str, str], path: list[str], fds: tuple[in
                 signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
         guard.install([os.getpid(), parent])
-        program = argv[0]
-        if "/" not in program:  # the agent's own programs first, for the agent's own command alone
-            found = [os.path.join(f, program) for f in path if os.access(os.path.join(f, program), os.X_OK)]
-            program = found[0] if found else program
         os.execvpe(program, argv, env)
     except BaseException as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
