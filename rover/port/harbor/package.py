@@ -291,9 +291,9 @@ def _package(name: str, title: str, task: Read, origin: Origin, out: Mapping[str
 
 def _notes(task: Read) -> tuple[str, ...]:
     notes = [*task.stage.notes, *(task.inside.notes if task.inside else ())]
-    runs = sorted(path for path, item in task.start.items() if item.executable and not item.data.startswith(b"#!"))
+    runs = sorted(path for path, item in task.start.items() if item.executable)
     if runs:
-        notes.append(f"a workspace keeps no modes: {runs[0]} may be run there, and is no script that says how")
+        notes.append(f"a workspace keeps no modes: {runs[0]} may be run there, and here by its interpreter alone")
     if task.keys_from:
         notes.append(f"rewards {', '.join(task.keys)}, as {task.keys_from} says")
     if needs.is_separate(task.config):
