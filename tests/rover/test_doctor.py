@@ -50,7 +50,10 @@ def test_doctor_on_a_machine_that_works(capsys: pytest.CaptureFixture[str], monk
     assert states["sandbox local"] == "note"
     assert states["python"] == "ok"
     assert states["model server"] == "note"
-    assert "hard memory ceiling" in next(f["text"] for f in said["findings"] if f["topic"] == "sandbox bubblewrap")
+    assert said["sandbox"] == "bubblewrap"
+    found = next(f for f in said["findings"] if f["topic"] == "sandbox bubblewrap")
+    assert "hard memory ceiling" in found["unmet"]
+    assert "what auto takes" in found["text"]
 
 
 def test_only_a_failure_counts() -> None:

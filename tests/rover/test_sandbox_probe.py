@@ -1,4 +1,5 @@
-"""Where bubblewrap cannot run: one line that says what is wrong and what to do, and never a silent fall back."""
+"""Where bubblewrap cannot run: one line that says what is wrong and what to do, and never a silent fall back. `auto`
+takes the next kind that works, and says why."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import sys
 import pytest
 
 from rover.sandbox.bubblewrap import BubblewrapRuntime
+from rover.sandbox.landlock.level import LEAST, level
 from rover.sandbox.remedies import TABLE, explain
 from rover_store.errors import SandboxError
 
@@ -56,11 +58,20 @@ if child == 0:
     os.write(ready[1], b"1")
     os.read(go[0], 1)
     open("/proc/sys/user/max_user_namespaces", "w").write("0")
-    from rover.sandbox.registry import open_runtime
+    import logging
+    from rover.sandbox.registry import log, open_runtime
     try:
-        open_runtime()
+        open_runtime("bubblewrap")
     except Exception as error:
         print(type(error).__name__, error, flush=True)
+    log.setLevel(logging.INFO)
+    log.addHandler(logging.StreamHandler())
+    for _ in range(2):
+        runtime = open_runtime()
+        box = runtime.open({"a": b"1"})
+        print(runtime.kind, box.run(["cat", "a"]).stdout, flush=True)
+        box.close()
+        runtime.close()
     os._exit(0)
 os.read(ready[0], 1)
 for kind in ("uid", "gid"):
@@ -77,3 +88,9 @@ def test_a_machine_without_namespaces() -> None:
         pytest.skip("root may not make a user namespace here")
     assert done.stdout.startswith("SandboxError the bubblewrap sandbox cannot run here: ")
     assert "sysctl -w user.max_user_namespaces" in done.stdout
+    if level() < LEAST:
+        pytest.skip("this kernel has no Landlock that is new enough")
+    assert done.stdout.splitlines()[1:] == ["landlock b'1'"] * 2
+    said = done.stderr.splitlines()
+    assert len(said) == 1, "what auto passed over is said once"
+    assert said[0].startswith("the bubblewrap sandbox cannot run here: ")

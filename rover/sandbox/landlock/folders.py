@@ -63,6 +63,8 @@ def mark(pid: int) -> str:
     """A process, told apart from a later one of the same number."""
     with open(f"/proc/{pid}/stat", "rb") as stream:
         fields = stream.read(4096).rpartition(b")")[2].split()
+    if fields[0] in (b"Z", b"X"):
+        raise ProcessLookupError(pid, "it is dead")
     return f"{pid} {int(fields[19])}"
 
 
