@@ -4,12 +4,13 @@
 
 with the folder of this file in PYTHONPATH, and `bwrap` in PATH (or named by BWRAP). It runs in Harbor's Python and
 needs nothing of rover. The system's /usr is what a task finds there, so it is for tasks of a plain prebuilt image, as
-rover exports them; one that has a Dockerfile is refused. The user of the caller is the only one: settings of `user` do
-nothing.
+rover exports them, and for Dockerfiles that only copy files: FROM one image, WORKDIR, COPY, ENV. Others are refused.
+The user of the caller is the only one: settings of `user` do nothing.
 """
 
 import asyncio
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -25,10 +26,41 @@ SYSTEM = ("/usr", "/etc/alternatives", "/etc/ssl", "/etc/ld.so.cache")
 LINKS = ("/bin", "/sbin", "/lib", "/lib64", "/lib32")
 
 
+class Copied:
+    """A Dockerfile that only copies files. ValueError names the line that does more."""
+
+    def __init__(self, text: str) -> None:
+        self.workdir = ""
+        self.env: dict[str, str] = {}
+        self.copies: list[tuple[str, str]] = []
+        for number, line in enumerate(text.replace("\\\n", " ").splitlines(), 1):
+            words = shlex.split(line, comments=True)
+            if words and not self._took(words[0].upper(), words[1:], number):
+                raise ValueError(f"Dockerfile:{number}: BubblewrapEnvironment does not {' '.join(words)[:80]}")
+
+    def _took(self, what: str, words: list[str], number: int) -> bool:
+        if what == "FROM":
+            return number == 1 or not (self.workdir or self.copies or self.env)
+        if what == "WORKDIR":
+            self.workdir = str(PurePosixPath("/", self.workdir, *words))
+            return len(words) == 1
+        if what == "ENV":
+            self.env |= dict(word.split("=", 1) for word in words if "=" in word)
+            return all("=" in word and "$" not in word for word in words)
+        if what in ("COPY", "ADD") and len(words) > 1 and not any(mark in word for word in words for mark in "*?[$<"):
+            folder = "/" if words[-1].endswith(("/", ".")) or len(words) > 2 else ""
+            target = str(PurePosixPath("/", self.workdir, words[-1])).rstrip("/") + folder
+            self.copies += [(source.lstrip("/"), target) for source in words[:-1]]
+            return not any(word.startswith("--") or "://" in word for word in words)
+        return what in ("CMD", "LABEL", "EXPOSE", "MAINTAINER")
+
+
 class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc,unused-ignore]
     """Folders of the task lie below `self.root` and are bound at their own paths."""
 
     root: Path
+    #: what the task's Dockerfile says: its folder, its variables, what is copied where
+    image: "Copied"
 
     @staticmethod
     def type() -> str:
@@ -39,21 +71,37 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc,unused-ignore
         return EnvironmentCapabilities(disable_internet=True)
 
     def _validate_definition(self) -> None:
-        if (self.environment_dir / "Dockerfile").exists() or not self.task_env_config.docker_image:
-            raise ValueError("BubblewrapEnvironment runs tasks of a plain prebuilt image; this one builds its own")
+        dockerfile = self.environment_dir / "Dockerfile"
+        if not dockerfile.exists() and not self.task_env_config.docker_image:
+            raise ValueError("the task has neither a docker_image nor a Dockerfile")
+        self.image = Copied(dockerfile.read_text()) if dockerfile.exists() else Copied("FROM prebuilt")
 
     async def start(self, force_build: bool) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="harbor-bwrap-"))
         for path in (self._workdir(), "/tmp", "/root", "/tests", "/solution", "/logs/agent", "/logs/verifier",
                      "/logs/artifacts"):  # fmt: skip
             self._host(path).mkdir(parents=True, exist_ok=True)
-        await self._upload_environment_dir_after_start()
+        if not (self.environment_dir / "Dockerfile").exists():
+            await self._upload_environment_dir_after_start()
+        for source, target in self.image.copies:
+            self._copy(source, target)
+
+    def _copy(self, source: str, target: str) -> None:
+        found = self.environment_dir / source
+        if not found.resolve().is_relative_to(self.environment_dir.resolve()):
+            raise ValueError(f"COPY {source}: outside the environment")
+        if found.is_dir():
+            shutil.copytree(found, self._host(target), symlinks=True, dirs_exist_ok=True)
+        else:
+            place = self._host(f"{target}{found.name}" if target.endswith("/") else target)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(found, place)
 
     async def stop(self, delete: bool) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def _workdir(self) -> str:
-        return self.task_env_config.workdir or "/app"
+        return self.task_env_config.workdir or self.image.workdir or "/app"
 
     def _host(self, path: str | PurePosixPath) -> Path:
         """Where a path of the box lies. It may not leave the folder, through a link neither."""
@@ -104,7 +152,7 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc,unused-ignore
         timeout_sec: int | None = None,
         user: str | int | None = None,
     ) -> ExecResult:
-        merged = self._merge_env(env) or {}
+        merged = {**self.image.env, **(self._merge_env(env) or {})}
         process = await asyncio.create_subprocess_exec(
             *self._argv(command, cwd or self._workdir(), merged),
             stdin=asyncio.subprocess.DEVNULL,
