@@ -45,7 +45,7 @@ class Attempts:
         lost: str | None = None  # why the try before was given up
         for _ in range(TRIES):
             try:
-                return _tried_again(self._once(boxes, request, job, told), lost)
+                return tried_again(self._once(boxes, request, job, told), lost)
             except _Spoilt as error:
                 played = error.played
             except SandboxError as error:
@@ -54,7 +54,7 @@ class Attempts:
                 raise Stopped
             lost = played.trajectory.error
         assert played is not None
-        return _tried_again(played, lost)
+        return tried_again(played, lost)
 
     def _once(self, boxes: Pool, request: RolloutRequest, job: Job, told: Callable[[Session], None]) -> Played:
         env, policy = request.env, request.policy
@@ -80,7 +80,8 @@ class Attempts:
             self.sessions.difference_update(mine)
 
 
-def _tried_again(played: Played, lost: str | None) -> Played:
+def tried_again(played: Played, lost: str | None) -> Played:
+    """The rollout, which says why the try before it was given up, where there was one."""
     if lost is None:
         return played
     return replace(played, trajectory=played.trajectory.model_copy(update={"retried": lost}))

@@ -20,7 +20,7 @@ from rover.harness.loop import Job, Played, Stopped, play
 from rover.harness.players import turn_by_turn
 from rover.harness.tools.specs import WRITERS
 from rover.policy.protocol import Session
-from rover.rollout.attempt import Attempts
+from rover.rollout.attempt import Attempts, tried_again
 from rover.rollout.env import Env
 from rover.rollout.job import checked, job_of, unplayed
 from rover.rollout.keeper import Blobs, Keeper, start_blobs
@@ -153,7 +153,10 @@ class Together:
             nonlocal session
             session = self._sessions[number] = mine
 
+        lost: str | None = None  # why the try before was given up
         for _ in range(2):
+            if played is not None:
+                lost = played.trajectory.error
             session = None
             try:
                 box.reset(request.env.start, limits=request.env.harness.limits)
@@ -165,7 +168,7 @@ class Together:
             finally:
                 self._sessions.pop(number, None)
         assert played is not None
-        return self._done(request, job, played, session)
+        return self._done(request, job, tried_again(played, lost), session)
 
     @staticmethod
     def _done(request: RolloutRequest, job: Job, played: Played, session: Session | None) -> Done:
