@@ -34,7 +34,7 @@ class LandlockRuntime:
 
     kind = "landlock"
     unmet = levels.UNMET
-    offers = ("loopback",)
+    offers: tuple[str, ...] = ()
 
     def __init__(self, *, level: int | None = None) -> None:
         self._level = level
