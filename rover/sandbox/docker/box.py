@@ -13,6 +13,7 @@ from typing import Any
 from rover.sandbox.box import PATIENCE, completed, exit_code
 from rover.sandbox.docker.conversation import Conversation
 from rover.sandbox.docker.engine import Engine, Started
+from rover.sandbox.docker.inside.supervisor import code
 from rover.sandbox.docker.inside.wire import Closed, Message
 from rover.sandbox.docker.layout import Layout, Shape
 from rover.sandbox.docker.stream import Stream
@@ -169,7 +170,7 @@ class Container:
         self._end = weakref.finalize(self, _end, engine, started, self._talk, os.getpid())
         try:
             started.stream.send(layout.config, [], START_S)
-            started.stream.receive(START_S)
+            hello = started.stream.receive(START_S).head
         except (Closed, TimeoutError):
             said = started.stream.last_words() or "it did not start"
             self.close()
@@ -177,6 +178,12 @@ class Container:
         except BaseException:
             self.close()
             raise
+        if hello["code"] != code(shown=bool(layout.config["rover"])):
+            self.close()
+            raise SandboxError(
+                "the rover in the container is another one than this one",
+                hint="name an image that carries this version: ROVER_DOCKER_IMAGE=...",
+            )
 
     def ask(self, head: dict[str, Any], parts: list[bytes], seconds: float) -> Message:
         """One exchange; Closed where another thread closed the box meanwhile."""

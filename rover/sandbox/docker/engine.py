@@ -15,8 +15,8 @@ from rover.sandbox.docker.remedies import explain
 from rover.sandbox.docker.stream import Stream
 from rover_store.errors import SandboxError
 
-#: Seconds that the engine may take for one request.
-PATIENCE = 120
+#: Seconds that the engine may take for one request; for saying that it is there.
+PATIENCE, HURRY = 120, 15
 #: Seconds that a step of a build may take without a word, and the memory that it may use.
 BUILD_S, BUILD_MEMORY = 1800, 4 << 30
 #: A box's weight against 1024 of other work, where processors are short.
@@ -37,11 +37,17 @@ class Engine:
         self._client = _connect()
         with telling():
             self.info: dict[str, Any] = self._client.info()
+        self._client.timeout = PATIENCE
         if self.info.get("OSType") != "linux":
             raise SandboxError(f"the Docker engine runs {self.info.get('OSType')} containers, rover needs linux ones")
 
     def close(self) -> None:
         self._client.close()
+
+    def reach(self) -> None:
+        """SandboxError where the engine does not answer any more."""
+        with telling():
+            _reach()
 
     @property
     def unmet(self) -> tuple[str, ...]:
@@ -195,17 +201,18 @@ def _connect() -> Any:
     except ImportError:
         raise SandboxError("the docker sandbox needs the Python package docker", hint="pip install docker") from None
     with telling():
-        _reach(os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock")
-        client = docker.APIClient(**docker.utils.kwargs_from_env(), version="auto", timeout=PATIENCE)
+        _reach()
+        client = docker.APIClient(**docker.utils.kwargs_from_env(), version="auto", timeout=HURRY)
     client.headers["Connection"] = "close"  # it would keep one open for each container that ever was
     return client
 
 
-def _reach(host: str) -> None:
+def _reach() -> None:
     """Try a socket of this machine first: the SDK leaves one open where it cannot connect."""
+    host = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
     if host.startswith("unix://"):
         with socket.socket(socket.AF_UNIX) as probe:
-            probe.settimeout(PATIENCE)
+            probe.settimeout(HURRY)
             probe.connect(host.removeprefix("unix://"))
 
 

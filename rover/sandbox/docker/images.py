@@ -101,7 +101,7 @@ def _last(said: str) -> str:
     return " / ".join(lines[-2:])[:400]
 
 
-def packed(items: Iterable[tuple[str, bytes | str]], *, parents: bool = True) -> bytes:
+def packed(items: Iterable[tuple[str, bytes | str]], *, parents: bool = True, mode: int = 0o644) -> bytes:
     """A tar of files (bytes) and links (text) at absolute paths, with the folders above them unless those are there."""
     buffer = io.BytesIO()
     made: set[str] = set()
@@ -113,7 +113,7 @@ def packed(items: Iterable[tuple[str, bytes | str]], *, parents: bool = True) ->
                 if folder not in made:
                     made.add(folder)
                     tar.addfile(_entry(folder, tarfile.DIRTYPE, 0o755))
-            entry = _entry("/".join(parts), tarfile.SYMTYPE if isinstance(content, str) else tarfile.REGTYPE, 0o644)
+            entry = _entry("/".join(parts), tarfile.SYMTYPE if isinstance(content, str) else tarfile.REGTYPE, mode)
             if isinstance(content, str):
                 entry.linkname = content
                 tar.addfile(entry)

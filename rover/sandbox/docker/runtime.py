@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import weakref
 from dataclasses import replace
@@ -28,13 +29,16 @@ class DockerRuntime:
     """Opens boxes in one engine, connected to when first needed. Safe to share between threads."""
 
     kind = "docker"
-    offers = ("workdir", "image")
-
     def __init__(self, *, image: str = "") -> None:
         self._image = image or os.environ.get("ROVER_DOCKER_IMAGE", "")  # one that carries rover
         self._lock = threading.Lock()
         self._connected: tuple[int, Engine] | None = None  # the process that connected
         self._boxes: weakref.WeakSet[DockerSandbox] = weakref.WeakSet()
+
+    @property
+    def offers(self) -> tuple[str, ...]:
+        """An engine that does not see this machine's files cannot lend an image rover's interpreter."""
+        return ("workdir",) if self._image else ("workdir", "image")
 
     @property
     def unmet(self) -> tuple[str, ...]:
@@ -59,9 +63,11 @@ class DockerRuntime:
         return runtime_id(self.kind, 1, self.unmet, ("sandbox/docker/inside",))
 
     def open(self, files: Files, *, limits: Limits | None = None, place: Place | None = None) -> DockerSandbox:
-        image, layout = self._place(self._engine(), place or Place())
+        engine = self._engine()
+        engine.reach()
+        image, layout = self._place(engine, place or Place())
         env = {**layout.env, **dict(place.env if place else ())}
-        box = DockerSandbox(self._engine(), image, layout, limits or Limits(), env)
+        box = DockerSandbox(engine, image, layout, limits or Limits(), env)
         self._boxes.add(box)
         try:
             box.reset(files)
@@ -77,6 +83,11 @@ class DockerRuntime:
         links, shows = dict(links_of(place, reserved)), shows_of(place, reserved)
         if self._image:
             return self._carried(engine, place, links)
+        if sys.platform != "linux":
+            raise SandboxError(
+                "an engine elsewhere than on Linux does not see this machine's Python",
+                hint="name an image that carries rover: ROVER_DOCKER_IMAGE=...",
+            )
         if own:
             found = images.own_image(engine, place)
             layout = around(found)
