@@ -289,6 +289,23 @@ def test_what_the_parts_disagree_on_is_a_person_s(engine: Engine, tmp_path: Path
     assert "a person decides" in found.record.reason
 
 
+def test_a_wrong_value_is_put_right_once_others_did_what_the_solution_does(box: Runtime, tmp_path: Path) -> None:
+    ticks = count(1_700_000_000)
+    store = Store.init(tmp_path, clock=lambda: next(ticks))
+    with store.write("import") as tx:
+        tx.set_package("count-orders", tx.tree(broken("wrong expected value")))
+        commit = tx.commit("a task")
+    env = load_env(store, store.package("count-orders", commit).tree)
+    write = f"printf '%s' '{REPORT.decode().strip()}' > report.json"
+    policy = ScriptedPolicy.of([{"tool": "shell", "arguments": {"command": write}}])
+    with Engine(box, store.evidence) as engine:
+        engine.run([RolloutRequest(env, policy, 1)])
+        found = consider(store, engine, CaseRequest("count-orders", commit))
+    assert found.record.outcome == "dry_run", found.record.reason
+    [proposal] = found.record.proposals
+    assert proposal.rationale == "expect 35.0 instead of 53.0 in tests/check.py"
+
+
 def test_a_repair_is_promoted_and_admitted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ import posixpath
 import re
 
 from rover.repair.program_intent import called
+from rover.repair.proposals.program_values import with_value
 from rover.repair.proposals.protocol import Draft, PackageView, Style, suspected
 from rover_store.ids import ComponentName
 from rover_store.records import Diagnosis, Finding
@@ -60,7 +61,7 @@ class VerifierOfProgram:
     name = "verifier-program"
     component: ComponentName = "verifier"
     style: Style = "rule"
-    written_for = frozenset({"renamed_deliverable", "verifier_crash", "lax_verifier"})
+    written_for = frozenset({"renamed_deliverable", "verifier_crash", "lax_verifier", "strict_verifier"})
 
     def propose(self, view: PackageView, diagnosis: Diagnosis) -> Draft | None:
         files, done = view.component("verifier"), list[str]()
@@ -75,6 +76,9 @@ class VerifierOfProgram:
                 if new != text:
                     files[script] = new.encode()
                     done.append(what)
+            elif finding.kind == "strict_verifier":
+                files, what = with_value(view, files)
+                done += [what] if what else []
         if not done:
             return None
         return Draft("verifier", files, rationale="; ".join(dict.fromkeys(done)), writes=(f"file:verifier/{script}",))
