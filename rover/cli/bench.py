@@ -74,6 +74,22 @@ def run(
     )
 
 
+@app.command("engines")
+def engines(
+    kind: str = typer.Option("docker", "--sandbox", metavar="KIND", help="The kind of sandbox to measure."),
+    repeats: int = typer.Option(30, "--repeats", min=3, max=10_000, help="Runs of a command; less of what is slow."),
+    out: Path = Out,
+    as_json: bool = Json,
+) -> None:
+    """One kind of sandbox: commands against `docker exec`, a rollout's own CPU, starts, snapshots, resets.
+
+    Example: rover bench engines --sandbox docker --out bench-engines.json
+    """
+    from rover.bench import engines as parts
+
+    _report("bench engines", [(kind, lambda tick: parts.measure(kind, repeats, tick))], out, as_json)
+
+
 app.command("fcr")(bench_fcr.command)
 app.command("credit")(bench_credit.command)
 

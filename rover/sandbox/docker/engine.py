@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from rover.sandbox.docker import owner
+from rover.sandbox.docker.inside.jail import AGENT
 from rover.sandbox.docker.layout import CAPABILITIES, Layout, Shape, file_systems, first_process, memory
 from rover.sandbox.docker.remedies import explain
 from rover.sandbox.docker.stream import Stream
@@ -179,6 +180,13 @@ class Engine:
         with telling():  # the SDK's own update knows no such limit
             url = self._client._url("/containers/{0}/update", container)
             self._client._raise_for_status(self._client._post_json(url, data={"PidsLimit": processes}))
+
+    def execute(self, container: str, argv: list[str]) -> int:
+        """The exit code of a command that the engine itself starts in a container, as the user of commands."""
+        with telling():
+            made = self._client.exec_create(container, argv, user=str(AGENT))["Id"]
+            self._client.exec_start(made)
+            return int(self._client.exec_inspect(made)["ExitCode"])
 
     def remove(self, container: str) -> None:
         """End and remove a container; nothing is said where it is gone or the engine is."""

@@ -67,13 +67,14 @@ class Reading:
         touched |= self._unsure
         changed: list[tuple[str, os.stat_result]] = []
         gone = set(start)
+        before, known, nothing = self._before, self.known, (0, 0, "")
         for path, info in files:
             gone.discard(path)
-            found = laid.get(path)
-            if found is None or found[:2] != (info.st_ino, info.st_ctime_ns) or info.st_ino in touched:
-                changed.append((path, info))
+            inode, ctime, _ = laid.get(path, nothing)
+            if inode == info.st_ino and ctime == info.st_ctime_ns and inode not in touched:
+                known[inode] = before[inode]  # what is laid out is known
             else:
-                self.known[info.st_ino] = self._before[info.st_ino]  # what is laid out is known
+                changed.append((path, info))
         entries: dict[str, Found] = {}
         new: dict[str, bytes] = {}
         size = 0
@@ -100,25 +101,27 @@ class Reading:
                 self._tracker.watch(f"{WORK}/{folder}", info.st_ino)
             written = self._told.written.get(info.st_ino, ())
             opened = self._told.opened.get(info.st_ino, ())
+            prefix = f"{folder}/" if folder else ""
+            sure = covered and not self._everything
             for name, status in items:
-                path = f"{folder}/{name}" if folder else name
-                if stat.S_ISDIR(status.st_mode):
+                kind = stat.S_IFMT(status.st_mode)
+                if kind == stat.S_IFDIR or not self._fits(path := prefix + name):
                     continue
-                if not self._fits(path):
-                    continue
-                if not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):
+                if kind != stat.S_IFREG and kind != stat.S_IFLNK:
                     self._refused[path] = "not a file, folder or link"
                     continue
                 files.append((path, status))
-                if self._everything or not covered or name in written or status.st_ino in self._were_open:
+                if not sure or name in written or status.st_ino in self._were_open:
                     self._unsure.add(status.st_ino)
-                elif name in opened and stat.S_ISREG(status.st_mode) and writable_elsewhere(f"{WORK}/{path}"):
+                elif name in opened and kind == stat.S_IFREG and writable_elsewhere(f"{WORK}/{path}"):
                     self._unsure.add(status.st_ino)
                     self.open.add(status.st_ino)
         return files
 
     def _fits(self, path: str) -> bool:
         """Whether a path can be kept; else it is noted why not."""
+        if len(path) <= MAX_PATH and path.isascii():
+            return True
         raw = os.fsencode(path)
         try:
             raw.decode()

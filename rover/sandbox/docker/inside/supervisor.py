@@ -78,6 +78,7 @@ class Supervisor:
             if self._live is live:
                 live.job.spare(self._processes.cpu_s - before)
                 show_all()
+            self._work.settle()
             self._processes.release()
 
     def _wait(self) -> None:
@@ -121,6 +122,7 @@ class Supervisor:
     def do_run(self, request: wire.Message) -> Answer:
         """Run a command. The body is what it reads. A live one is answered at once, and tells later how it ended."""
         live = bool(request.head.get("live"))
+        self._work.settle()
         if live:
             self._work.tell_openings()
         with contextlib.ExitStack() as stack:
@@ -168,6 +170,7 @@ class Supervisor:
     def do_call(self, request: wire.Message) -> Answer:
         """Fork a call from a warm process. The body is the job; the answer's last part is the result."""
         kind = str(request.head["kind"])
+        self._work.settle()
         with Pipes(2) as pipes, Content(request.body) as job, Content() as result:
             try:
                 zygote = self._zygote(kind)

@@ -44,6 +44,7 @@ class Workspace:
         self._tracker = Tracker()
         self.known: set[str] = set()
         self.limit = 0  # bytes that may have changed
+        self._latest = 0  # the last change of what is known
         self._ballast, self._ballast_size = -1, -1
 
     # --- start state ---------------------------------------------------------------------------------------
@@ -105,7 +106,8 @@ class Workspace:
         self._touched, self._open, self._lost = set(), set(), False
         if spare != self._ballast_size:
             self._weigh_down(spare)
-        self._settle(max((ctime for _, ctime, _ in self._laid.values()), default=0))
+        if stale:
+            self._latest = max(ctime for _, ctime, _ in self._laid.values())
         self._tracker.drop()
 
     def _prune(self, told: Told) -> tuple[set[str], set[str]]:
@@ -199,9 +201,11 @@ class Workspace:
             if size:
                 os.posix_fallocate(self._ballast, 0, size)
 
-    def _settle(self, latest: int) -> None:
-        """Wait until the kernel's clock for files has moved on: what changes later has another ctime."""
-        while time.clock_gettime_ns(CLOCK_REALTIME_COARSE) <= latest:
+    def settle(self) -> None:
+        """Before anything may change: wait until the kernel's clock for files has moved on from what is known, so that
+        what changes has another ctime. A clock that was set back is not waited for."""
+        end = time.monotonic() + 0.1
+        while time.clock_gettime_ns(CLOCK_REALTIME_COARSE) <= self._latest and time.monotonic() < end:
             time.sleep(0.0005)
 
     def tell_openings(self) -> None:
@@ -220,7 +224,7 @@ class Workspace:
         changes = reading.changes(self._start, self._laid, self._touched, self.known, self.limit)
         self._known, self._open = reading.known, reading.open
         self.known |= set(changes.new)
-        self._settle(reading.latest)
+        self._latest = max(self._latest, reading.latest)
         self._tracker.drop()
         return changes
 
