@@ -33,9 +33,9 @@ def prepare(sources: list[str]) -> list[str]:
         reachable = _stage(sources)
     except OSError:
         reachable = sources  # root without the power to mount: the paths must be open to all
-    os.setgroups([])
     for user in USERS:
         try:
+            os.setgroups([])
             os.setresgid(user, user, user)
             os.setresuid(user, user, user)
             return reachable
