@@ -101,7 +101,7 @@ def make(folder: str, sources: Sources) -> list[str]:
 def grants(folder: str, sources: Sources, shows: tuple[str, ...] = ()) -> Grants:
     """What commands and calls of a box may see beside its own folders."""
     wanted = (*SYSTEM, *MORE, *SETTINGS, *FACTS, *bounds(), *sources.prefixes, *shows)
-    read = []
+    read: list[str] = []
     for path in wanted:  # each costs every command a little; most of /bin, /lib, ... lie in /usr by now
         real = os.path.realpath(path)
         if os.path.exists(real) and not any(real == one or real.startswith(f"{one}/") for one in read):
