@@ -144,10 +144,31 @@ def test_another_size_takes_another_container(runtime: DockerRuntime, engine: En
     assert _soon(lambda: containers(engine, os.getpid()) == [])
 
 
+NAMES = (".rover-0", ".rover-1", ".0", ".1", ".held")
+
+
+def test_names_that_rover_itself_uses(runtime: DockerRuntime) -> None:
+    """In scratch folders, in the workspace, and in a start state."""
+    files = {**dict.fromkeys(NAMES[:1], b"f"), **{f"{name}/x": name.encode() for name in NAMES[1:]}}
+    box = runtime.open({"a": b"1"}, limits=LIMITS)
+    make = "; ".join(f"mkdir -p /tmp/{n}/d/{n} /dev/shm/{n}/d {n}/d/{n}; echo x > {n}/d/f" for n in NAMES)
+    assert box.run(["sh", "-c", make]).exit_code == 0
+    assert box.run(["ls", "-A", "/tmp", "/dev/shm"]).stdout.split() == [b"/dev/shm:", b"/tmp:"]
+    assert len(box.snapshot().entries) == 1 + len(NAMES)
+    box.reset(files)
+    assert {path: entry.size for path, entry in box.snapshot().entries.items()} == {p: len(d) for p, d in files.items()}
+    assert box.run(["sh", "-c", "rm -r .[!.]*; mkdir .rover-0; touch .rover-0/y"]).exit_code == 0
+    box.reset()
+    assert sorted(box.snapshot().entries) == sorted(files)
+    assert box.run(["ls", "-A"]).stdout.decode().split() == sorted(NAMES, key=lambda n: n.encode())
+    box.close()
+
+
 def test_shapes_grow_in_steps() -> None:
     assert [step(n, 4) for n in (0, 4, 5, 8, 9)] == [4, 4, 8, 8, 16]
-    assert Shape.of(Limits(), [1] * 10) == Shape.of(Limits(), [4096] * 20)
-    assert Shape.of(Limits(), [1] * 600).files == 2048
+    few, more = ({f"d{n}/f": size for n in range(count)} for count, size in ((10, 1), (20, 4096)))
+    assert Shape.of(Limits(), few) == Shape.of(Limits(), more)
+    assert Shape.of(Limits(), {f"{'d/' * n}f": 1 for n in range(600)}).files == 2048, "folders count"
 
 
 # --- the engine ----------------------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ class DockerSandbox:
         start = self._start if files is None else _entries(files)
         if start is None:
             raise SandboxError("the box has no start state: the last one could not be laid out")
-        shape = Shape.of(self._limits, [entry.size for entry in start.values()])
+        shape = Shape.of(self._limits, {path: entry.size for path, entry in start.items()})
         fresh = self._container is None or self._container.shape != shape
         if fresh:
             self._replace(shape)

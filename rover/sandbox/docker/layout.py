@@ -6,6 +6,7 @@ import os
 import struct
 import sys
 import sysconfig
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -37,10 +38,14 @@ class Shape(NamedTuple):
     files: int
 
     @classmethod
-    def of(cls, limits: Limits, sizes: list[int]) -> Shape:
-        """The shape for these limits and a start state of files of these sizes."""
-        room = step(sum(-(-size // 4096) * 4096 for size in sizes), LEAST_ROOM)
-        return cls(limits.memory_bytes, limits.disk_bytes, limits.inodes, room, step(2 * len(sizes), LEAST_FILES))
+    def of(cls, limits: Limits, sizes: Mapping[str, int]) -> Shape:
+        """The shape for these limits and a start state: path -> size."""
+        room = step(sum(-(-size // 4096) * 4096 for size in sizes.values()), LEAST_ROOM)
+        inodes = set(sizes)
+        for path in sizes:
+            while (path := path.rpartition("/")[0]) and path not in inodes:
+                inodes.add(path)
+        return cls(limits.memory_bytes, limits.disk_bytes, limits.inodes, room, step(len(inodes), LEAST_FILES))
 
 
 def step(need: int, least: int) -> int:

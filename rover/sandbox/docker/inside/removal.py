@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+from collections.abc import Iterable
 
 
 def empty(folder: str, keep: str = "") -> None:
@@ -27,6 +29,17 @@ def empty(folder: str, keep: str = "") -> None:
                 break
             except OSError:
                 number += 1000  # a name was taken; try others
+
+
+def fresh_folder(folder: str, taken: Iterable[str] = ()) -> str:
+    """A new empty folder that only the supervisor may enter, of a name that is neither there nor taken."""
+    taken, number = set(taken), 0
+    while True:
+        if (name := f".rover-{number}") not in taken:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path := f"{folder}/{name}", 0o700)
+                return path
+        number += 1
 
 
 def remove(path: str, aside: str) -> None:

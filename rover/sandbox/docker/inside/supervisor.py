@@ -20,7 +20,7 @@ from rover.sandbox.docker.inside.channel import Channel
 from rover.sandbox.docker.inside.command import become_command
 from rover.sandbox.docker.inside.jail import AGENT, Processes, processor_time
 from rover.sandbox.docker.inside.job import Job, children_woken
-from rover.sandbox.docker.inside.scratch import empty_all, hide_all, show_all
+from rover.sandbox.docker.inside.scratch import Scratch
 from rover.sandbox.docker.inside.tracker import in_flight
 from rover.sandbox.docker.inside.workspace import Workspace
 from rover.sandbox.inside import frames
@@ -40,6 +40,7 @@ class Supervisor:
         self._zygotes: dict[str, tuple[socket.socket, int]] = {}
         self._powers = Powers()
         self._processes = Processes()
+        self._scratch = Scratch()
         self._woken = children_woken()
         self._live: _Live | None = None
         self._null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
@@ -70,14 +71,14 @@ class Supervisor:
         if (live := self._live) is None:
             return do(request)
         self._processes.hold()
-        hide_all()
+        self._scratch.hide()
         before = self._processes.cpu_s
         try:
             return do(request)
         finally:
             if self._live is live:
                 live.job.spare(self._processes.cpu_s - before)
-                show_all()
+                self._scratch.show()
             self._work.settle()
             self._processes.release()
 
@@ -87,7 +88,7 @@ class Supervisor:
             if live.job.ended():
                 self._live = None
                 self._processes.sweep()
-                empty_all()
+                self._scratch.empty()
                 live.finish(self._processes)
             else:
                 live.channel.pump()
@@ -149,7 +150,7 @@ class Supervisor:
                 os.close(pidfd)
             self._processes.sweep()
             job.finish()
-            empty_all()
+            self._scratch.empty()
             return ended(os.read(pipes.own[2], 4096), self._processes.status(pid), job)
 
     def _cancel(self) -> None:
@@ -159,8 +160,8 @@ class Supervisor:
             self._processes.held = set()
             live.job.kill("cancelled")
             self._processes.sweep()
-            show_all()
-            empty_all()
+            self._scratch.show()
+            self._scratch.empty()
             live.finish(self._processes)
 
     def _job(self, pidfd: int, pipes: list[int], limits: dict[str, Any], channel: Channel | None = None) -> Job:
@@ -194,10 +195,10 @@ class Supervisor:
                 sock.close()
                 self._processes.ours.discard(pid)
                 self._processes.sweep()
-                empty_all()
+                self._scratch.empty()
                 return {"error": "the warm process died"}, []
             watch.finish()
-            empty_all()
+            self._scratch.empty()
             said, body = with_streams({"status": status, "breach": watch.breach}, watch)
             text = result.read(max(int(request.head["limits"]["file_bytes"]), 1 << 20) + 1)
             return {**said, "result": len(text)}, [*body, text]

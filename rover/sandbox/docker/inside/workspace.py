@@ -18,7 +18,7 @@ from typing import Any
 
 from rover.sandbox.docker.inside.jail import AGENT
 from rover.sandbox.docker.inside.reading import Known, Reading, walk
-from rover.sandbox.docker.inside.removal import empty, remove
+from rover.sandbox.docker.inside.removal import empty, fresh_folder, remove
 from rover.sandbox.docker.inside.tracker import Told, Tracker
 from rover.sandbox.inside.confine import PRIVATE, WORK
 from rover.sandbox.inside.workspace import EPOCH, KEEP, Changes, Found
@@ -145,7 +145,7 @@ class Workspace:
 
     def _rebuild(self, kept: set[str], stale: set[str]) -> None:
         """Make the stale folders again, with the files that were kept moved into them."""
-        stage = _aside()
+        stage = self._make_aside()
         self._fill("", stage, kept, stale)
         for name in os.listdir(WORK):
             if f"{WORK}/{name}" != stage:
@@ -185,10 +185,10 @@ class Workspace:
     def _make_aside(self) -> str:
         """An empty folder, also where commands have used up all there is: then the ballast gives way."""
         try:
-            return _aside()
+            return fresh_folder(WORK, self._folders[""])
         except OSError:
             self._weigh_down(-1)
-            return _aside()
+            return fresh_folder(WORK, self._folders[""])
 
     def _weigh_down(self, size: int) -> None:
         """Hold so many bytes of the file system in a file without a name; -1 for no such file."""
@@ -227,17 +227,6 @@ class Workspace:
         self._latest = max(self._latest, reading.latest)
         self._tracker.drop()
         return changes
-
-
-def _aside() -> str:
-    """A fresh empty folder in the workspace, for what is being moved."""
-    number = 0
-    while True:
-        try:
-            os.mkdir(path := f"{WORK}/.rover-{number}", 0o700)
-            return path
-        except FileExistsError:
-            number += 1
 
 
 def _drop(path: str) -> None:
