@@ -201,6 +201,39 @@ def test_a_snapshot_beside_a_living_command_sees_it(jail: Sandbox, name: str) ->
     assert read(jail) == json.loads(py(jail, TRUTH).stdout)
 
 
+#: does some of all that at random
+WORK = TOOLS + """
+import random, sys
+rng = random.Random(int(sys.argv[1]))
+for _ in range(rng.randrange(1, 8)):
+    folders = sorted(folder for folder, _, _ in os.walk("."))
+    files = sorted(os.path.join(folder, name) for folder, _, names in os.walk(".") for name in names)
+    path, other = rng.choice(files or ["none"]), os.path.join(rng.choice(folders), f"n{rng.randrange(4)}")
+    what = rng.randrange(10)
+    try:
+        if what == 0: open(other, "w").write("x" * rng.randrange(9))
+        elif what == 1: os.unlink(path)
+        elif what == 2: os.rename(path, other)
+        elif what == 3: os.link(path, other)
+        elif what == 4: os.makedirs(other)
+        elif what == 5: os.rename(rng.choice(folders), other)
+        elif what == 6: os.truncate(path, rng.randrange(6))
+        elif what == 7: times = os.stat(path).st_mtime_ns; open(path, "a").write("a"); os.utime(path, ns=(0, times))
+        else: put(path, 0, rng.randrange(48, 58))
+    except (OSError, ValueError):
+        pass
+"""
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_work_is_seen(jail: Sandbox, seed: int) -> None:
+    for step in range(4):
+        done = jail.run(["python3", "-S", "-c", WORK, str(10 * seed + step)], limits=LIMITS)
+        assert done.exit_code == 0, done.stderr
+        if step != 1:  # two commands between snapshots
+            assert read(jail) == json.loads(py(jail, TRUTH).stdout)
+
+
 def test_a_reset_after_many_kinds_of_work(real_runtime: Runtime) -> None:
     """One box, used again and again for other start states, holds each of them exactly."""
     box = real_runtime.open(START, limits=LIMITS)
