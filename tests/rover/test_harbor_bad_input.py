@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import json
 import lzma
 import os
 import stat
@@ -22,7 +23,8 @@ from rover.port.harbor.archive import is_archive, read_archive
 from rover.port.harbor.carried import MANIFEST
 from rover.port.harbor.find import find
 from rover.port.harbor.package import make
-from rover.port.harbor.tree import Bounds, Item, read_folder
+from rover.port.harbor.restore import restore
+from rover.port.harbor.tree import Bounds, Item, read_folder, resolved
 from rover.port.protocol import Wanted
 from rover_store.errors import PackageError, RoverError, UsageError
 from rover_store.store import Store
@@ -102,6 +104,23 @@ def test_a_task_that_is_none_is_refused(changes: dict[str, str | bytes | None], 
     assert caught.value.message.startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["ENV A=0123456789", *["ENV A=$A$A"] * 40], "environment/Dockerfile: its variables stand for more than 32 KB"),
+        (["ARG A=0123456789", *["ARG A=$A$A"] * 40], "environment/Dockerfile: its variables stand for more than 32 KB"),
+        (["ENV A=" + "x" * 9999, "WORKDIR " + "/$A" * 9999], "its variables stand for more than 32 KB"),
+        (["COPY **a**a**a**a*b /x/"], "environment/: a glob has too many **"),
+        (["USER nobody"] * 1001, "environment/Dockerfile: holds more than 1000 instructions"),
+    ],
+    ids=["env", "arg", "workdir", "glob", "instructions"],
+)
+def test_a_dockerfile_that_would_grow_without_end_is_refused(lines: list[str], said: str) -> None:
+    with pytest.raises(PackageError) as caught:
+        make(base(environment__Dockerfile="\n".join(["FROM debian", *lines, ""])), Origin("x"))
+    assert said in caught.value.message
+
+
 @pytest.mark.parametrize("shebang", ["#!", "#! ", "#!/usr/bin/env", "#!/bin/bash -eu", "", "\xff"])
 def test_any_first_line_of_the_tests_gives_a_command(shebang: str) -> None:
     made = make(base(tests__test_DOT_sh=f"{shebang}\nx\n".encode("latin-1")), Origin("x"))
@@ -129,6 +148,31 @@ def test_links_stay_inside(target: str, said: str | None, tmp_path: Path) -> Non
         return
     with pytest.raises(PackageError, match=said):
         read_folder(folder)
+
+
+@pytest.mark.parametrize(
+    ("file", "value", "said"),
+    [
+        ("context", {"links": {"environment": "/root"}}, "environment: is a link out of the task (/root)"),
+        ("verifier", {"links": {"tests/test.sh": "../../x"}}, "tests/test.sh: is a link out of the task (../../x)"),
+        ("verifier", {"links": {"tests": "environment", "tests/sub/x": "../test.sh"}}, "lies below the link tests"),
+        ("verifier", {"links": {"tests/test.sh": "a\0/etc/passwd"}}, "tests/test.sh: is a link out of the task"),
+        ("verifier", {"links": ["tests"]}, "verifier/harbor.json: links: has not the form that an import gives it"),
+        ("context", {"executable": 3}, "context/harbor.json: executable: has not the form"),
+        ("task", {"instruction_head": 3}, "task/harbor.json: instruction_head: has not the form"),
+    ],
+)
+def test_a_package_whose_links_leave_is_not_written(file: str, value: dict[str, object], said: str) -> None:
+    files = make(base(tests__sub__x="x", tests__check_DOT_py="x"), Origin("x")).files
+    with pytest.raises(PackageError) as caught:
+        restore({**files, f"{file}/harbor.json": json.dumps(value).encode()})
+    assert said in caught.value.message
+
+
+def test_a_whole_part_of_a_task_may_be_a_link_to_a_folder() -> None:
+    files = {path: item for path, item in base(environment__t__test_DOT_sh="x").items() if path != "tests/test.sh"}
+    task = resolved(files, {"tests": "environment/t"})
+    assert restore(make(task, Origin("x")).files) == task
 
 
 def test_what_is_no_plain_file_and_what_is_too_much(tmp_path: Path) -> None:

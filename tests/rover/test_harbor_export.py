@@ -101,6 +101,18 @@ def test_a_criterion_that_reads_the_message_asks_for_a_file(tmp_path: Path) -> N
     assert (out / "told/solution/message.md").read_text() == "The file has rows for these regions: 4"
 
 
+@pytest.mark.parametrize("name", ["..", ".", "dataset.toml", "a/b", ".git"])
+def test_no_task_is_written_beside_the_export(name: str, tmp_path: Path) -> None:
+    made = make({"task.toml": Item(b""), "instruction.md": Item(b"Do it.\n"), "tests/test.sh": Item(b"echo 1\n"),
+                 "environment/Dockerfile": Item(b"FROM debian\nWORKDIR /app\n")}, Origin("one"))  # fmt: skip
+    record = json.loads(made.files["package.json"])
+    record["provenance"]["config"]["folder"] = name
+    _, out, report = exported(tmp_path, {**made.files, "package.json": json.dumps(record).encode()})
+    assert [row.path for row in report.rows] == [made.name]
+    assert [p.name for p in tmp_path.iterdir() if p.name != "s"] == ["out"]
+    assert (out / made.name / "task.toml").is_file()
+
+
 # --- it runs by itself -----------------------------------------------------------------------------------------
 def as_foreign(folder: Path) -> Env:
     """The exported task without what it carries, as any other Harbor task: run by its own scripts."""

@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from rover.port.harbor.tree import BOUNDS, Bounds, Item, check_path, ignored, resolved
+from rover.port.harbor.tree import BOUNDS, Bounds, Item, check_path, ignored, inner_links, resolved
 from rover_store.errors import PackageError
 from rover_store.files.safe_names import shown
 
@@ -75,12 +75,9 @@ def read_stream(chunks: Iterable[bytes], name: str, bounds: Bounds = BOUNDS) -> 
                     _member(archive, member, found)
                 elif not member.isdir():
                     left += 1
-    files = found.files
-    for path, text in found.links.items():
-        try:
-            files = resolved(files, {path: text}, bounds)
-        except PackageError:
-            left += 1
+    links = inner_links(found.files, found.links)
+    left += len(found.links) - len(links)
+    files = resolved(found.files, links, bounds)
     return {path: replace(item, link="") for path, item in sorted(files.items())}, left
 
 

@@ -74,6 +74,8 @@ def unpacked(tree: Tree) -> tuple[str, dict[str, bytes], dict[str, dict[str, byt
     files = _part(manifest, "files", by_hash)
     resources = {name: _files(value, by_hash, name) for name, value in _object(manifest, "resources").items()}
     check_paths(list(files))
+    if "package.json" not in files:
+        raise PackageError(MANIFEST, "files", "names no package.json")
     record = Package.load(files["package.json"], "package.json").model_copy(update={"admission": None})
     files["package.json"] = record.dump()
     env = env_from_files(files, resources)

@@ -15,6 +15,10 @@ from rover_store.errors import PackageError
 
 MOST_BYTES = 1 << 20
 MOST_LINES = 20_000
+#: no image has as many layers
+MOST_INSTRUCTIONS = 1_000
+#: characters that the variables of one text may stand for: each may name others twice, and a few lines any amount
+MOST_VALUE = 32 << 10
 
 _DIRECTIVE = re.compile(r"#\s*([a-zA-Z][a-zA-Z0-9_-]*)\s*=\s*(.+?)\s*$")
 _FLAG = re.compile(r"--([a-zA-Z][a-zA-Z0-9_-]*)(?:=(\S*))?(?:\s+|$)")
@@ -80,6 +84,8 @@ def read(data: bytes, file: str = "environment/Dockerfile") -> Dockerfile:
         raise PackageError(file, "", f"is not UTF-8 at byte {error.start}") from None
     escape = _escape(lines)
     found = tuple(_instructions(lines, escape, file))
+    if len(found) > MOST_INSTRUCTIONS:
+        raise PackageError(file, "", f"holds more than {MOST_INSTRUCTIONS} instructions")
     if not any(one.name == "FROM" for one in found):
         raise PackageError(file, "", "builds nothing: there is no FROM")
     return Dockerfile(found, escape)
@@ -160,10 +166,19 @@ _VARIABLE = re.compile(r"(?P<escaped>\\\$)|\$(?:\{(?P<braced>\w+)(?::?(?P<op>[-+
 
 
 def replaced(text: str, variables: Mapping[str, str], escape: str = "\\") -> tuple[str, bool]:
-    """The text with variables replaced, and whether all of them were known."""
+    """The text with variables replaced, and whether all of them were known. PackageError where it grows too large."""
     whole = True
+    grown = 0
 
     def value(match: re.Match[str]) -> str:
+        nonlocal grown
+        found = one(match)
+        grown += len(found)
+        if grown > MOST_VALUE:
+            raise PackageError("environment/Dockerfile", "", f"its variables stand for more than {MOST_VALUE >> 10} KB")
+        return found
+
+    def one(match: re.Match[str]) -> str:
         nonlocal whole
         if match["escaped"]:
             return "$"

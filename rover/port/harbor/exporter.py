@@ -16,12 +16,14 @@ from typing import Any
 from rover.port.harbor import config as configs
 from rover.port.harbor.config import FILE
 from rover.port.harbor.digest import content_digest
+from rover.port.harbor.find import DATASET
 from rover.port.harbor.native import IMAGE, Settings, Written, task_of
 from rover.port.harbor.restore import is_task, restore
 from rover.port.harbor.tree import write
 from rover.port.protocol import Export, Exported
 from rover.rollout.env import Env, load_env
 from rover_store.errors import PackageError, UsageError
+from rover_store.files.safe_names import refusal
 
 OPTIONS = {
     "org": "organisation of the names of rover's own packages (rover)",
@@ -41,7 +43,7 @@ class HarborExporter:
 
     def write(self, job: Export, folder: Path) -> Iterable[Exported]:
         settings, dataset = _settings(job.options)
-        taken: set[str] = set()
+        taken = {DATASET, RUNNER}
         tasks: list[dict[str, str]] = []
         for entry in job.entries:
             try:
@@ -61,7 +63,7 @@ class HarborExporter:
                 notes = (*notes, f"{why}: dataset.toml does not list it")
             yield Exported(entry.name, place, notes)
         if tasks:
-            (folder / "dataset.toml").write_bytes(_dataset(dataset, job.revision, tasks))
+            (folder / DATASET).write_bytes(_dataset(dataset, job.revision, tasks))
         if job.options.get("environment") == "bubblewrap":
             (folder / RUNNER).write_bytes((resources("rover.port.harbor") / RUNNER).read_bytes())
 
@@ -112,7 +114,7 @@ def _folder(env: Env, taken: set[str]) -> str:
     """The folder's name: the one that the task came with, else the package's; no two have one."""
     came = env.record.provenance.config.get("folder")
     for name in (came, env.package):
-        if isinstance(name, str) and name and name.casefold() not in taken and "/" not in name:
+        if isinstance(name, str) and not refusal(name) and name.casefold() not in taken:
             taken.add(name.casefold())
             return name
     name = f"{env.package}-{hashlib.sha256(env.tree.encode()).hexdigest()[:6]}"

@@ -15,8 +15,11 @@ from rover.port.harbor import shell
 from rover.port.harbor.dockerfile import Dockerfile, Instruction, pairs, read, replaced, split
 from rover.port.harbor.patterns import Ignore, chosen, is_glob
 from rover.port.harbor.tree import Item, Tree
+from rover_store.errors import PackageError
 
 DOCKERFILE = "environment/Dockerfile"
+#: files that all COPY and ADD of a Dockerfile may lay down
+MOST_COPIED = 200_000
 #: images that are a bare system: what a task finds there, it finds in a sandbox too
 PLAIN = frozenset({"debian", "ubuntu", "python", "buildpack-deps", "scratch"})
 _ARCHIVE = re.compile(r"\.(tar|tar\.gz|tgz|tar\.bz2|tbz2?|tar\.xz|txz)$")
@@ -91,6 +94,7 @@ class _Reader:
         self.globals: dict[str, str] = {}
         self.args: dict[str, str] = {}
         self.now = Stage()
+        self.copied = 0  # files, by all copies so far
 
     def run(self) -> Stage:
         begun = False
@@ -212,6 +216,9 @@ class _Reader:
                 self._keep(self.now.image(said))
                 return
             alone = len(taken) == 1 and next(iter(taken)) == self._clean(source)
+            self.copied += len(taken)
+            if self.copied > MOST_COPIED:
+                raise PackageError(DOCKERFILE, f"line {one.line}", f"copies more than {MOST_COPIED} files")
             for path, inner in taken.items():
                 item = self._origin(one)[path]
                 found[place if alone and not target_dir and not many else posixpath.join(place, inner)] = item

@@ -10,7 +10,7 @@ from typing import Any
 from rover.port.harbor import config as configs
 from rover.port.harbor import split
 from rover.port.harbor.layout import BESIDE, CONFIG, TOP, original
-from rover.port.harbor.tree import Item, Tree, below, links_of, relinked
+from rover.port.harbor.tree import Item, Tree, below, check_links, check_path, links_of, relinked
 from rover.port.harbor.values import from_json, same
 from rover.sandbox.protocol import Files
 from rover_store.errors import PackageError
@@ -41,6 +41,9 @@ def restore(files: Files) -> dict[str, Item]:
     if beside["task"].get("instruction") != "of the steps":
         head = beside["task"].get("instruction_head", "")
         out["instruction.md"] = Item(head.encode() + files["task/instruction.md"], "instruction.md" in runs)
+    for path in out:
+        check_path(path)
+    check_links(out)
     out[configs.FILE] = Item(_toml(files, beside, below(out, "environment/")), configs.FILE in runs)
     return dict(sorted(out.items()))
 
@@ -48,7 +51,7 @@ def restore(files: Files) -> dict[str, Item]:
 def _moved(item: Item, component: str) -> Item:
     """A folder's link carries the folder's path: in the task, not in the component."""
     folder, mark, text = item.link.rpartition("\0")
-    return replace(item, link=f"{original(f'{component}/{folder}')}\0{text}") if mark else item
+    return replace(item, link=f"{original(f'{component}/{folder}/x')[:-2]}\0{text}") if mark else item
 
 
 def _toml(files: Files, beside: Mapping[str, Mapping[str, Any]], environment: Tree) -> bytes:
@@ -89,7 +92,22 @@ def _load(files: Files, path: str) -> dict[str, Any]:
         raise PackageError(path, "", "is not valid JSON") from None
     if not isinstance(found, dict):
         raise PackageError(path, "", "must be a JSON object")
+    for key, value in found.items():
+        _check(path, key, value)
     return found
+
+
+def _check(path: str, key: str, value: object) -> None:
+    """A package may come from anywhere: what stands beside its records has to have the form that an import gives it."""
+    inner: list[object] = []
+    if key in ("executable", "top_executable", "texts_executable"):
+        sound, inner = isinstance(value, list), value if isinstance(value, list) else []
+    elif key == "links":
+        sound, inner = isinstance(value, dict), [*value.values()] if isinstance(value, dict) else []
+    else:
+        sound = isinstance(value, dict if key == "config" else str)
+    if not sound or not all(isinstance(one, str) for one in inner):
+        raise PackageError(path, key, "has not the form that an import gives it")
 
 
 def unlike(a: Tree, b: Tree) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import posixpath
 import stat
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -39,7 +40,8 @@ BOUNDS = Bounds()
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One file. `link` is the text of a link; `data` then is what it points at."""
+    """One file. `link` is the text of a link; `data` then is what it points at. A file below a link to a folder has
+    the link's path and its text there, with a NUL between."""
 
     data: bytes
     executable: bool = False
@@ -126,13 +128,48 @@ def resolved(files: Mapping[str, Item], links: Mapping[str, str], bounds: Bounds
     A link to a folder stands for copies of all its files; the first of them carries its text.
     """
     out = dict(files)
+    names = sorted(files)
     for path in links:
         target = _target(path, links)
-        if not (target in files or any(p.startswith(f"{target}/") for p in files)):
+        inner = _below(names, target)
+        if not (target in files or inner):
             raise PackageError(shown(path), "", f"is a link to {shown(links[path])}, where no plain file is")
-        _copy(out, files, path, target, links[path], bounds)
+        _copy(out, files, path, target, inner, links[path])
+        if len(out) > max(bounds.task_files, len(files)):
+            raise PackageError(shown(path), "", f"its links stand for more than {bounds.task_files} files")
     _check_kinds(out)
     return dict(sorted(out.items()))
+
+
+def inner_links(files: Mapping[str, Item], links: Mapping[str, str]) -> dict[str, str]:
+    """The links that stay inside and point at something."""
+    names = sorted(files)
+
+    def inside(path: str) -> bool:
+        try:
+            target = _target(path, links)
+        except PackageError:
+            return False
+        return target in files or bool(_below(names, target))
+
+    return {path: text for path, text in links.items() if inside(path)}
+
+
+def check_links(tree: Tree) -> None:
+    """PackageError for a link that leaves the tree, or that others would be written through."""
+    links = links_of(tree)
+    for path in links:
+        _target(path, links)
+        above = posixpath.dirname(path)
+        while above:
+            if above in links:
+                raise PackageError(shown(path), "", f"lies below the link {shown(above)}")
+            above = posixpath.dirname(above)
+
+
+def _below(names: Sequence[str], folder: str) -> Sequence[str]:
+    """Of sorted paths those below a folder."""
+    return names[bisect_left(names, f"{folder}/") : bisect_left(names, f"{folder}0")]  # 0 comes after the slash
 
 
 def _target(path: str, links: Mapping[str, str]) -> str:
@@ -140,6 +177,8 @@ def _target(path: str, links: Mapping[str, str]) -> str:
     at = path
     for _ in range(16):
         text = links[at]
+        if "\0" in text:
+            raise PackageError(shown(path), "", "is a link whose text has a NUL")
         joined = posixpath.normpath(posixpath.join(posixpath.dirname(at), text))
         if text.startswith("/") or not text or joined.startswith("../") or joined in ("..", "."):
             raise PackageError(shown(path), "", f"is a link out of the task ({shown(text)})")
@@ -152,16 +191,13 @@ def _target(path: str, links: Mapping[str, str]) -> str:
 
 
 def _copy(
-    out: dict[str, Item], files: Mapping[str, Item], path: str, target: str, text: str, bounds: Bounds
+    out: dict[str, Item], files: Mapping[str, Item], path: str, target: str, inner: Sequence[str], text: str
 ) -> None:
     if target in files:
         out[path] = replace(files[target], link=text)
         return
-    for inner, item in files.items():
-        if inner.startswith(f"{target}/"):
-            out[path + inner[len(target) :]] = replace(item, link=f"{path}\0{text}")
-    if len(out) > bounds.task_files:
-        raise PackageError(shown(path), "", f"its links stand for more than {bounds.task_files} files")
+    for name in inner:
+        out[path + name[len(target) :]] = replace(files[name], link=f"{path}\0{text}")
 
 
 def _check_kinds(files: Mapping[str, Item]) -> None:
