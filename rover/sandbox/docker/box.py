@@ -13,7 +13,7 @@ from typing import Any
 from rover.sandbox.box import PATIENCE, completed, exit_code
 from rover.sandbox.docker.conversation import Conversation
 from rover.sandbox.docker.engine import Engine, Started
-from rover.sandbox.docker.inside.supervisor import code
+from rover.sandbox.docker.inside.host import code
 from rover.sandbox.docker.inside.wire import Closed, Message
 from rover.sandbox.docker.layout import Layout, Shape
 from rover.sandbox.docker.stream import Stream

@@ -7,7 +7,6 @@ standard streams, and when they close the container ends. Standard library only.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import resource
 import socket
@@ -18,8 +17,11 @@ from typing import Any
 from rover.sandbox.docker.inside import wire
 from rover.sandbox.docker.inside.channel import Channel
 from rover.sandbox.docker.inside.command import become_command
-from rover.sandbox.docker.inside.jail import AGENT, Processes, processor_time
+from rover.sandbox.docker.inside.host import code, read, write
+from rover.sandbox.docker.inside.jail import Processes, processor_time
 from rover.sandbox.docker.inside.job import Job, children_woken
+from rover.sandbox.docker.inside.live import Answer, Live, ended, with_streams
+from rover.sandbox.docker.inside.pipes import Content, Pipes
 from rover.sandbox.docker.inside.scratch import Scratch
 from rover.sandbox.docker.inside.tracker import in_flight
 from rover.sandbox.docker.inside.workspace import Workspace
@@ -27,7 +29,6 @@ from rover.sandbox.inside import frames
 from rover.sandbox.inside.confine import Powers
 from rover.sandbox.inside.watch import processor_time as processor_time_of
 
-Answer = tuple[dict[str, Any], list[bytes]]
 #: Devices that nobody needs.
 SPARE = ("/dev/tty", "/dev/ptmx", "/dev/core", "/dev/console")
 
@@ -42,7 +43,7 @@ class Supervisor:
         self._processes = Processes()
         self._scratch = Scratch()
         self._woken = children_woken()
-        self._live: _Live | None = None
+        self._live: Live | None = None
         self._null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         for path in SPARE:
             with contextlib.suppress(OSError):
@@ -142,7 +143,7 @@ class Supervisor:
             if channel is not None:
                 channel.far.close()
                 job.begin()
-                self._live = _Live(pid, pidfd, job, channel, pipes.keep())
+                self._live = Live(pid, pidfd, job, channel, pipes.keep())
                 return {}, []
             try:
                 job.wait()
@@ -228,120 +229,6 @@ class Supervisor:
             self._zygotes[kind] = (near, pid)
             self._processes.ours.add(pid)
         return self._zygotes[kind][0]
-
-
-class _Live:
-    """A command that lives beside other requests."""
-
-    def __init__(self, pid: int, pidfd: int, job: Job, channel: Channel, pipes: list[int]) -> None:
-        self.job, self.channel = job, channel
-        self._pid = pid
-        self._fds = [*pipes, pidfd]
-        self._report = pipes[2]
-
-    def finish(self, processes: Processes) -> None:
-        """Tell the host how it ended. Its processes are dead."""
-        self.job.finish()
-        self.channel.drain()
-        head, body = ended(os.read(self._report, 4096), processes.status(self._pid), self.job)
-        write({**head, "live": "ended"}, body)
-        self.channel.close()
-        for fd in self._fds:
-            os.close(fd)
-
-
-class Pipes:
-    """Some pipes: `own` are the ends to read, `ends` go to a child. All that is open is closed in the end."""
-
-    def __init__(self, count: int) -> None:
-        pairs = [os.pipe2(os.O_CLOEXEC) for _ in range(count)]
-        for near, _ in pairs:
-            os.fchown(near, AGENT, AGENT)  # a job may open /dev/stdout
-        self.own = [near for near, _ in pairs]
-        self.ends = [far for _, far in pairs]
-
-    def close_ends(self) -> None:
-        while self.ends:
-            os.close(self.ends.pop())
-
-    def keep(self) -> list[int]:
-        """The ends to read, which the caller closes from now on."""
-        kept, self.own = self.own, []
-        return kept
-
-    def __enter__(self) -> Pipes:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close_ends()
-        for fd in self.own:
-            os.close(fd)
-
-
-class Content:
-    """A file in memory, at its start."""
-
-    def __init__(self, data: bytes = b"") -> None:
-        self.fd = os.memfd_create("content")
-        os.fchown(self.fd, AGENT, AGENT)
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(self.fd, rest) :]
-        os.lseek(self.fd, 0, os.SEEK_SET)
-
-    def read(self, most: int) -> bytes:
-        return os.pread(self.fd, most, 0)
-
-    def __enter__(self) -> Content:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self.fd)
-
-
-def code(shown: bool) -> str:
-    """What this code is, which the host's has to be too: the same file where it is shown to the container, else one
-    with the same bytes."""
-    if shown:
-        info = os.stat(__file__)
-        return f"{info.st_ino}:{info.st_size}"
-    here = os.path.dirname(os.path.abspath(__file__))
-    h = hashlib.sha256()
-    for folder in (here, os.path.join(here, "..", "..", "inside")):
-        for name in sorted(name for name in os.listdir(folder) if name.endswith(".py")):
-            with open(os.path.join(folder, name), "rb") as stream:
-                h.update(name.encode() + b"\0" + stream.read() + b"\0")
-    return h.hexdigest()
-
-
-def ended(said: bytes, status: int, job: Job) -> Answer:
-    """The answer for a command that has ended: `said` is what kept it from being confined, if anything did."""
-    if said and not job.breach:
-        return {"error": f"the command could not be confined: {said.decode('utf-8', 'replace')}"}, []
-    return with_streams({"status": status, "breach": job.breach, "cpu_s": job.cpu_s, "wall_s": job.wall_s}, job)
-
-
-def with_streams(head: dict[str, Any], job: Job) -> Answer:
-    out, err = (bytes(stream) for stream in job.streams.values())
-    return {**head, "stdout": len(out), "stderr": len(err)}, [out, err]
-
-
-def read(size: int) -> bytes:
-    """So many bytes of standard input; the box ends with it."""
-    data = bytearray()
-    while len(data) < size:
-        piece = os.read(0, min(size - len(data), 1 << 20))
-        if not piece:
-            os._exit(0)
-        data += piece
-    return bytes(data)
-
-
-def write(head: dict[str, Any], parts: list[bytes]) -> None:
-    for piece in wire.pack(head, parts):
-        rest = memoryview(piece)
-        while rest:
-            rest = rest[os.write(1, rest) :]
 
 
 def main() -> None:
