@@ -67,5 +67,9 @@ def with_modes(graded: Graded, end: EndState) -> Graded:
 
 
 def state_id(env: Env, tree: str, message: str) -> str:
-    """What a bare end state is called in place of a rollout: equal states of equal tasks are graded once."""
-    return digest({"state": [env.context_id, env.task_id, env.start_tree, tree, message]})
+    """What a bare end state is called in place of a rollout: equal states of equal tasks are graded once.
+
+    A program is graded where the agent worked, within the limits of the harness, so there the harness counts too.
+    """
+    own = [env.harness_id] if env.verifier.program is not None else []
+    return digest({"state": [env.context_id, env.task_id, env.start_tree, tree, message, *own]})

@@ -16,7 +16,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from rover.sandbox.protocol import Completed, Files, Place, Sandbox
 from rover.verify.links import inside
@@ -41,13 +41,11 @@ Borrow = Callable[..., AbstractContextManager[Sandbox]]
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a program said: rewards by key, or why there are none; and in words how it ended."""
+    """What a program said: rewards by key and in words how it ended, or in `error` why there are none."""
 
     rewards: Mapping[str, float]
     reason: str
     error: str = ""
-    #: the limit that killed it
-    breach: str = ""
 
 
 def program_scores(
@@ -92,13 +90,16 @@ def run_program(
     state, _ = regular(graded)
     files = layout(program, verifier_files, state)
     prepared = preparation(files, graded, place)
+    where, room = grading_place(place), bounds(program, limits or Limits(), files)
     key = ""
     if memo is not None:
-        seen = [program.model_dump(mode="json"), memo.ids(files), prepared, list(place.env), place.image]
-        key = digest(["program", *seen, memo.ids(dict(place.build)), graded.conditions.seed])
+        # everything of the place counts; of its files the ids do
+        at = {**asdict(replace(where, build=())), "build": memo.ids(dict(where.build))}
+        seen = [program.model_dump(mode="json"), memo.ids(files), prepared, at, room.model_dump(mode="json")]
+        key = digest(["program", *seen, graded.conditions.seed])
         if (known := memo.known.get(key)) is not None:
             return Said(known["rewards"], known["reason"])
-    said = _run(box, program, files, prepared, grading_place(place), bounds(program, limits or Limits(), files), graded)
+    said = _run(box, program, files, prepared, where, room, graded)
     if memo is not None and not said.error:
         memo.known[key] = {"rewards": dict(said.rewards), "reason": said.reason}
     return said
@@ -187,7 +188,7 @@ def _run(
         if done.breach == "cancelled":
             raise SandboxError("the box was closed meanwhile")
         if done.breach and done.breach != "output":
-            return Said({}, "", f"the program broke the {done.breach} limit", done.breach)
+            return Said({}, "", f"the program broke the {done.breach} limit")
         snapshot = lent.snapshot()
     try:
         rewards = rewards_of(snapshot, OUT, files)
@@ -249,11 +250,6 @@ def _missing(key: str, said: Said) -> str:
         return said.error
     others = ", ".join(sorted(said.rewards))[:120]
     return f"the program gave no reward called {key!r} (it gave {others})"
-
-
-def _kept(graded: Graded) -> list[str]:
-    """Files of the end state that are as they were at the start."""
-    return [path for path, data in graded.start.items() if path in graded.end and graded.end[path] == data]
 
 
 def _lent(box: Sandbox | Borrow, files: Files, limits: Limits, place: Place) -> AbstractContextManager[Sandbox]:

@@ -16,7 +16,7 @@ from rover.rollout.records import RolloutRequest
 from rover.rollout.together import Together
 from rover.sandbox.protocol import Runtime, lacking
 from rover.verify.shown import Conditions
-from rover_store.records import Verdict
+from rover_store.records import Harness, Limits, Verdict
 
 ONE, ZERO = "echo 1 > /logs/verifier/reward.txt", "echo 0 > /logs/verifier/reward.txt"
 
@@ -50,6 +50,14 @@ def after(engine: Engine, env: Env, *commands: str) -> Verdict:
     [(result, verdict)] = engine.run([RolloutRequest(env, policy, 1)])
     assert result.trajectory.end == "completed", result.trajectory.error
     return verdict
+
+
+def test_the_same_state_is_graded_again_where_its_place_or_its_limits_are_others(engine: Engine) -> None:
+    assert asked(engine, '[ "$PWD" = /app ]')
+    assert not asked(engine, '[ "$PWD" = /app ]', workdir="/srv/work")
+    few, more = (Harness(tools=("shell",), limits=Limits(wall_s=20.0, open_files=n)) for n in (200, 300))
+    assert asked(engine, '[ "$(ulimit -n)" = 200 ]', harness=few)
+    assert not asked(engine, '[ "$(ulimit -n)" = 200 ]', harness=more)
 
 
 def test_right_work_passes_and_wrong_work_does_not(engine: Engine) -> None:
