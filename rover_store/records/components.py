@@ -91,9 +91,9 @@ class McpServer(Part):
     """A tool server that speaks the Model Context Protocol over its standard streams, started in the sandbox."""
 
     name: Name
-    command: Annotated[tuple[str, ...], Field(description="program and arguments; empty where there is only a url")] = ()
+    command: Annotated[tuple[str, ...], Field(description="program and arguments; empty: only a url")] = ()
     env: dict[str, str] = {}
-    url: Annotated[str, Field(description="a server in a network, which no sandbox of ours reaches; kept as it is")] = ""
+    url: Annotated[str, Field(description="a server in a network, which no sandbox reaches; kept as it is")] = ""
 
 
 class Harness(Record):
