@@ -40,7 +40,8 @@ def shows_of(place: Place, reserved: tuple[str, ...]) -> tuple[tuple[str, str], 
 
 
 def _check(path: str, reserved: tuple[str, ...], others: list[str]) -> None:
-    if not path.startswith("/") or path.startswith("//") or path == "/" or path != os.path.normpath(path) or "\0" in path:
+    plain = path.startswith("/") and not path.startswith("//") and path == os.path.normpath(path) and "\0" not in path
+    if not plain or path == "/":
         raise SandboxError(f"{path!r} is no absolute path that a box could have")
     for taken in (*reserved, *others):
         if path == taken or path.startswith(f"{taken}/") or taken.startswith(f"{path}/"):
