@@ -19,7 +19,8 @@ from rover_store.records import Finding
 Level = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 
-_HINTS = frozenset({"stale", "same_score", "unpinned_package"})
+#: kinds that may well be meant
+HINTS = frozenset({"stale", "same_score", "unpinned_package"})
 #: what a run of the solution and of the tests would have shown, had it been so
 _BORNE_OUT = frozenset({"missing_input", "renamed_deliverable", "extra_demand", "verifier_crash", "budget_too_small"})
 _BY_FOLDER: dict[str, ComponentName] = {
@@ -44,7 +45,7 @@ class Said:
 
 def level_of(finding: Finding, *, solved: bool = False) -> Level:
     """The level of a finding. `solved`: the package's own solution ran, and its tests passed it."""
-    if finding.kind in _HINTS:
+    if finding.kind in HINTS:
         return "note"
     if finding.status == "hypothesis":
         return "note" if solved and finding.kind in _BORNE_OUT else "warning"

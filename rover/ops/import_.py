@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from rover.port.protocol import Found, Imported, Recorded, Refused, Replayable, Wanted
 from rover.port.registry import importer
+from rover.rollout.env import below, tree_of
 from rover_store.errors import NotFound, PackageError, UsageError
 from rover_store.files.package_records import check_paths
 from rover_store.ids import COMPONENTS, blob_id, check_name
 from rover_store.records import Package
-from rover_store.trees import FILE, tree_id
 
 if TYPE_CHECKING:
     from rover.sandbox.protocol import Files, Runtime
@@ -159,11 +159,6 @@ def _check_names(packages: list[Imported]) -> None:
         check_paths(list(one.files))
 
 
-def tree_of(files: Files) -> str:
-    """The tree id that a package will have."""
-    return tree_id({path: (FILE, blob_id(data)) for path, data in files.items()})
-
-
 def _admitted(store: Store, one: Imported) -> Imported:
     """The package with the admission that this store holds for these very components; none comes from outside."""
     record = Package.load(one.files["package.json"], "package.json") if "package.json" in one.files else None
@@ -189,8 +184,7 @@ def _item(store: Store, tree: str) -> str:
 
 
 def _components(files: Files) -> dict[str, str]:
-    own = {c: {p[len(c) + 1 :]: d for p, d in files.items() if p.startswith(f"{c}/")} for c in COMPONENTS}
-    return {c: tree_of(inner) for c, inner in own.items()}
+    return {c: tree_of(below(files, f"{c}/")) for c in COMPONENTS}
 
 
 def _outcome(store: Store, one: Imported) -> str:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from rover.diagnose.kinds import KINDS, Kind
 from rover.diagnose.remedies import REMEDIES
-from rover.ops.findings import LEVELS, Said
+from rover.ops.findings import HINTS, LEVELS, Said
 
 if TYPE_CHECKING:
     from rover.ops.check import Checked
@@ -61,7 +61,7 @@ def _version() -> str:
 
 
 def _rule(kind: Kind) -> dict[str, Any]:
-    level = "note" if kind.name in ("stale", "same_score", "unpinned_package") else "warning" if kind.mild else "error"
+    level = "note" if kind.name in HINTS else "warning" if kind.mild else "error"
     what_to_do = REMEDIES.get(kind.name, "")
     tags = ["rover", kind.component, *(["security"] if kind.name in _SECURITY else [])]
     return {

@@ -250,7 +250,7 @@ def test_a_reward_where_it_is_looked_for() -> None:
     assert rewarded(ELSEWHERE.decode(), ["reward"])[0] == TEST.decode()
     assert rewarded('echo 1 > "$DIR/reward.txt"', [])[0] == 'echo 1 > "/logs/verifier/reward.txt"'
     first = rewarded(SILENT.decode(), ["reward"])[0].splitlines()[:3]
-    assert first == ["#!/bin/bash", f"echo '0' > {REWARD}", "set -e"]
+    assert first == ["#!/bin/bash", f"echo 0 > {REWARD}", "set -e"]
     two = rewarded("python3 x > /logs/verifier/reward.json", ["a", "b"])[0].splitlines()[0]
     assert two == "echo '{\"a\": 0, \"b\": 0}' > /logs/verifier/reward.json"
 

@@ -6,8 +6,10 @@ stands and nothing else of the tests is touched.
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
+import shlex
 
 from rover.repair.program_intent import called
 from rover.repair.proposals.program_values import with_value
@@ -106,8 +108,8 @@ def rewarded(text: str, names: list[str]) -> tuple[str, str]:
         return moved, "write the reward where it is looked for"
     written = _WRITES.search(text)
     kind = written[1] if written else "txt"
-    zero = "0" if kind == "txt" else "{" + ", ".join(f'"{name}": 0' for name in names) + "}"
-    first = f"echo '{zero}' > {REWARD}.{kind}"
+    zero = "0" if kind == "txt" else json.dumps(dict.fromkeys(names, 0))
+    first = f"echo {shlex.quote(zero)} > {REWARD}.{kind}"
     if first in text:
         return text, ""
     return _after_shebang(text, first), "begin with a reward of 0, for a script that ends before it writes one"
@@ -117,12 +119,9 @@ def judging(text: str) -> tuple[str, str]:
     """The script with a reward that depends on its tests, where it gives full marks whatever they say."""
     lines = text.splitlines()
     for number, line in enumerate(lines):
-        if _RUNS.match(line) and _MASKED.search(line):
-            bare = _MASKED.sub("", line)
-            if _asks_status(lines, number + 1):
-                lines[number] = bare
-                return _joined(lines), "let the tests' failure be seen"
-            lines[number] = line
+        if _RUNS.match(line) and _MASKED.search(line) and _asks_status(lines, number + 1):
+            lines[number] = _MASKED.sub("", line)
+            return _joined(lines), "let the tests' failure be seen"
     full = [n for n, line in enumerate(lines) if _FULL.match(line)]
     runs = [n for n, line in enumerate(lines) if _RUNS.match(line)]
     if len(full) == 1 and runs and runs[-1] < full[0] and not _depends(lines, runs[-1], full[0]):
