@@ -182,6 +182,34 @@ def test_a_claim_that_a_replay_does_not_show(store: Store, runtime: Runtime, out
     assert other.evidence.get_rollout(atif.read(path, "x").session_id or "") is None
 
 
+def test_nobody_acts_in_an_attackers_name(store: Store, runtime: Runtime, out: Path, tmp_path: Path) -> None:
+    """Right work under the id of an attacker, or of a solution, would be believed by calibration."""
+    other = exported.bare(tmp_path / "other", store)
+    path = by_policy(out, packages.solution().id)
+    for policy in ("null:echo:1", "null:echo:9", "solution:1:0123456789abcdef"):
+
+        def forged(value: Any, policy: str = policy) -> None:
+            value["extra"]["rover"]["key"]["policy"] = policy
+            value["extra"]["rover"]["rollout"] = digest(value["extra"]["rover"]["key"])
+
+        row = taken(other, runtime, edited(path, tmp_path / "x.json", forged)).rows[0]
+        assert row.outcome in ("differs", "held")
+        recorded = other.evidence.get_rollout(row.rollout)
+        assert recorded is not None
+        assert recorded.key.policy.startswith("atif:rover/")
+
+
+def test_what_the_infrastructure_spoilt_is_not_taken(
+    store: Store, runtime: Runtime, out: Path, tmp_path: Path
+) -> None:
+    def spoilt(value: Any) -> None:
+        value["extra"]["rover"]["end"] = "infra_error"
+
+    path = edited(by_policy(out, "null:echo"), tmp_path / "x.json", spoilt)
+    with pytest.raises(PackageError, match="is infra_error: nothing of such a rollout is kept"):
+        taken(exported.bare(tmp_path / "other", store), runtime, path)
+
+
 def test_a_verdict_is_never_believed(store: Store, runtime: Runtime, out: Path, tmp_path: Path) -> None:
     other = exported.bare(tmp_path / "other", store)
 

@@ -3,7 +3,8 @@
 A document of rover's is the rollout itself: where every call gives what was recorded, and every turn leaves the tree
 that was recorded, it is kept as it was, under its own id. Nothing else of it is believed: the verdict is given here.
 Where something differs, what happened here is recorded instead, as of another tool's document: a rollout of the policy
-`atif:AGENT/VERSION`, whose outputs and trees are those of this sandbox.
+`atif:AGENT/VERSION`, whose outputs and trees are those of this sandbox. An attacker and a package's own solution, which
+calibration and repair rely on, act themselves: nobody's document makes a rollout theirs.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from rover.construct.solved import solution_of
 from rover.policy.protocol import Policy
+from rover.policy.registry import get_policy
 from rover.policy.replay import ReplayPolicy
-from rover.policy.solution import SolutionPolicy
 from rover.port.atif import model as atif
 from rover.port.atif.foreign import ForeignPolicy, Plan, plan_of, text
 from rover.port.atif.recorded import own_of, trajectory_of
@@ -23,7 +24,7 @@ from rover.port.protocol import Replayed
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env, load_env
 from rover.rollout.records import RolloutRequest, RolloutResult, rollout_id
-from rover_store.errors import PackageError
+from rover_store.errors import PackageError, UsageError
 from rover_store.evidence import Recorded
 from rover_store.records import Budget, Call, Trajectory, Turn, Verdict
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 PURPOSE = "replay"
 #: a replay of a rollout that was allowed longer is given up after so many seconds
 LONGEST_S = 600.0
+#: begin of the ids of policies that act themselves
+_ACTING = ("null:", "solution:")
 #: differences that are named; the others are counted
 NAMED = 3
 
@@ -47,6 +50,8 @@ def replay(store: Store, engine: Engine, document: atif.Document, file: str, pac
         entry = _named(store, package, file)
         return _foreign(store, engine, document, load_env(store, entry.tree))
     recorded = trajectory_of(document, file)
+    if recorded.end == "infra_error":
+        raise PackageError(file, "extra.rover.end", "is infra_error: nothing of such a rollout is kept")
     entry = _same(store, recorded, package, file)
     env = load_env(store, entry.tree)
     rollout = rollout_id(recorded.key)
@@ -79,9 +84,16 @@ def _again(
     seconds = min(key.budget.seconds, max(LONGEST_S, own.budget.seconds))  # a file may ask for any time
     budget = Budget(turns=len(recorded.turns) + 1, tokens=key.budget.tokens, seconds=seconds)
     if all(call.tool in own.tools for turn in recorded.turns for call in turn.calls) or recorded.program is None:
-        policy: Policy = _replaying(recorded, env)
-        result = engine.rollouts([RolloutRequest(env, policy, key.seed, budget, PURPOSE)])[0]
-        return result, [*differences(recorded, result.trajectory, env)], ()
+        policy: Policy | None = ReplayPolicy(recorded)
+        if key.policy.startswith(_ACTING):
+            policy = acting(key.policy, env)
+        result = engine.rollouts([RolloutRequest(env, policy or ReplayPolicy(recorded), key.seed, budget, PURPOSE)])[0]
+        differs = [*differences(recorded, result.trajectory, env)]
+        if policy is None:
+            differs.insert(0, f"nobody here acts as {key.policy[:60]}")
+        elif recorded.end == result.trajectory.end and recorded.final_message != result.trajectory.final_message:
+            differs.append("another last message")
+        return result, differs, ()
     plan = plan_of(document, own.tools)
     policy = ForeignPolicy(document, plan)
     result = engine.rollouts([RolloutRequest(env, policy, key.seed, budget, PURPOSE)])[0]
@@ -89,20 +101,16 @@ def _again(
     return result, [*other_trees(recorded, result.trajectory, plan, env)], (note,)
 
 
-def _replaying(recorded: Trajectory, env: Env) -> ReplayPolicy:
-    """The replay; of a package's own solution with the solution's files beside it, which stand in no trajectory."""
-    policy = ReplayPolicy(recorded)
-    solution = solution_of(env) if recorded.key.policy.startswith("solution:") else None
-    return policy if solution is None else _Solving(recorded, solution)
-
-
-class _Solving(ReplayPolicy):
-    """A replay in the place of a solution."""
-
-    def __init__(self, recorded: Trajectory, solution: SolutionPolicy) -> None:
-        super().__init__(recorded)
-        self.place = solution.place
-        self.around = solution.around
+def acting(policy: str, env: Env) -> Policy | None:
+    """The attacker, or the package's own solution, of this id; None where there is none."""
+    try:
+        if policy.startswith("null:"):
+            found: Policy | None = get_policy(policy.rpartition(":")[0])
+        else:
+            found = solution_of(env, "".join(policy.split(":")[3:]))
+    except UsageError:
+        return None
+    return found if found is not None and found.id == policy else None
 
 
 def other_trees(recorded: Trajectory, now: Trajectory, plan: Plan, env: Env) -> Iterator[str]:
