@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -151,9 +152,9 @@ def test_a_killed_helper_takes_its_processes_along(which: str) -> None:
 
     thread = threading.Thread(target=_attempt, args=(box,))
     thread.start()
-    time.sleep(0.3)
-    family = processes.descendants([keeper], set())
-    assert len(family) >= 4
+    end = time.monotonic() + 10
+    while len(family := processes.descendants([keeper], set())) < 4 and time.monotonic() < end:
+        time.sleep(0.01)
     os.kill(keeper if which == "keeper" else supervisor, signal.SIGKILL)
     thread.join(10)
     assert not thread.is_alive()
@@ -272,6 +273,60 @@ print('done')
 
 
 # --- parts ---------------------------------------------------------------------------------------------------
+def test_a_port_of_the_host_is_out_of_reach_where_the_box_listens_at_another_address(box: Sandbox) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as host:
+        port = host.getsockname()[1]
+        code = f"""
+import socket
+for family, address in ((socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.2")):
+    own = socket.socket(family)
+    own.bind((address, {port}))
+    own.listen()
+    for target in (address, "127.0.0.1", "0.0.0.0"):
+        try:
+            socket.create_connection((target, {port}))
+            print(address, target)
+        except ConnectionRefusedError:
+            pass
+"""
+        assert py(box, code).stdout.decode().split("\n") == ["::1 ::1", "127.0.0.2 127.0.0.2", ""]
+
+
+def test_a_port_is_shared_with_nobody(box: Sandbox) -> None:
+    ask = "import socket as s; s.socket().setsockopt(s.SOL_SOCKET, s.SO_REUSE{}, 1)"
+    assert b"Protocol not available" in py(box, ask.format("PORT")).stderr
+    assert py(box, ask.format("ADDR")).exit_code == 0
+
+
+def test_sockets_without_end_leave_the_supervisor_its_descriptors(box: Sandbox) -> None:
+    code = """
+import os, socket
+for number in range(5000):
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind("x")
+    os.unlink("x")
+"""
+    done = py(box, code)
+    assert b"No buffer space available" in done.stderr
+    assert box.snapshot().entries.keys() >= {"a"}
+
+
+def test_files_and_folders_that_nobody_may_read_without_end(box: Sandbox) -> None:
+    box.reset(limits=LIMITS.model_copy(update={"inodes": 20_000}))
+    root = place(box) / "w"
+    code = """
+import os
+for number in range(4200):
+    os.close(os.open(f"{number}", os.O_CREAT | os.O_WRONLY, 0))
+    os.mkdir(f"d{number}", 0)
+os.chmod(".", 0)
+"""
+    assert py(box, code).exit_code == 0
+    assert len(box.snapshot().entries) == 4202
+    assert sh(box, "echo goes on").stdout == b"goes on\n"
+    assert [os.lstat(root / name).st_mode & 0o777 for name in (".", "7", "d7")] == [0, 0, 0]
+
+
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 @pytest.mark.parametrize("level", [2, 4, 7])
 def test_the_filter_jumps_to_its_own_instructions(machine: str, level: int) -> None:

@@ -191,6 +191,10 @@ class Walk:
         """Open a file or folder for reading, whatever its mode: here the supervisor may."""
         return os.open(name, flags, dir_fd=at)
 
+    def close(self, fd: int) -> None:
+        """Close a folder that `open` gave."""
+        os.close(fd)
+
     def folder(self, fd: int, prefix: str) -> None:
         if prefix and self._workspace.mode != "copy" and _opaque(fd):
             self._remove(prefix[:-1])
@@ -214,7 +218,7 @@ class Walk:
             try:
                 self.folder(inner, f"{path}/")
             finally:
-                os.close(inner)
+                self.close(inner)
             return
         self._remove(path)
         if stat.S_ISCHR(info.st_mode) and info.st_rdev == 0 and self._workspace.mode != "copy":

@@ -9,6 +9,7 @@ import ctypes
 import os
 import signal
 import socket
+import stat
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,12 +35,23 @@ def confine(
 ) -> int:
     """Confine this process, and return the listener of its filter. OSError where it cannot; it must then end."""
     os.setsid()
-    os.chdir(work)
+    _enter(work)
     limit(limits)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     restrict(read, (*write, work), level)
     return install(program)
+
+
+def _enter(work: str) -> None:
+    """Go into the workspace, also where an earlier command closed it to its owner. Its mode stays."""
+    try:
+        os.chdir(work)
+    except PermissionError:
+        mode = stat.S_IMODE(os.stat(work).st_mode)
+        os.chmod(work, mode | stat.S_IXUSR)
+        os.chdir(work)
+        os.chmod(work, mode)
 
 
 def restrict(read: tuple[str, ...], write: tuple[str, ...], level: int) -> None:

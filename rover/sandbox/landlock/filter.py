@@ -117,6 +117,8 @@ SENDS: dict[str, tuple[tuple[int, int], int]] = {
     "sendmsg": ((46, 211), 2),
     "sendmmsg": ((307, 269), 3),
 }
+#: SOL_SOCKET, SO_REUSEPORT: with it a port could be shared with a process of the same user on the host
+SETSOCKOPT, SHARED_PORT = (54, 208), (1, 15)
 STREAM, SEQPACKET, TYPE_MASK, TCP = 1, 5, 0xF, 6
 _AND = 0x54
 
@@ -165,6 +167,9 @@ def build(level: int, machine: str | None = None) -> bytes:
         code += _only(call[at], _sockets(pair=call is SOCKETPAIR))
     code += _only(IOCTL[at], [_arg(1), *_one_of(IOCTL_ALLOWED), no_tty, _op(_RET, ALLOW)])
     code += _only(FCNTL[at], [_arg(1), *_one_of(FCNTL_DENIED), _op(_RET, ALLOW), deny])
+    (of_sockets, shared), unknown = SHARED_PORT, _op(_RET, ERRNO | errno.ENOPROTOOPT)
+    option = [_arg(1), _op(_JEQ, of_sockets, 0, 3), _arg(2), _op(_JEQ, shared, 0, 1), unknown]
+    code += _only(SETSOCKOPT[at], [*option, _op(_RET, ALLOW)])
     for name, (numbers, which) in OWN_ONLY.items():
         first = [_arg(0), _op(_JEQ, PROCESS[name], 1, 0), deny] if name in PROCESS else []
         code += _only(numbers[at], [*first, _arg(which), _op(_JEQ, 0, 1, 0), deny, _op(_RET, ALLOW)])

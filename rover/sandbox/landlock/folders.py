@@ -52,13 +52,6 @@ def claim() -> str:
     raise OSError(f"{root} is full")
 
 
-def hand_over(folder: str, pid: int) -> None:
-    """Name another process as the owner."""
-    with open(f"{folder}/owner.new", "w") as stream:
-        stream.write(mark(pid))
-    os.replace(f"{folder}/owner.new", f"{folder}/owner")
-
-
 def mark(pid: int) -> str:
     """A process, told apart from a later one of the same number."""
     with open(f"/proc/{pid}/stat", "rb") as stream:
@@ -144,11 +137,11 @@ def _is_folder(name: str, at: int) -> bool:
 
 
 class Pry:
-    """Opens what this user owns even where its mode forbids it. Modes are put back at the end, since what lies in a
-    folder can only be reached while the folder is open to its owner."""
+    """Opens what this user owns even where its mode forbids it. A folder's mode is put back when it is closed, since
+    what lies in it can only be reached while it is open to its owner; a file's at once."""
 
     def __init__(self) -> None:
-        self._changed: list[tuple[int, int]] = []
+        self._changed: dict[int, int] = {}  # descriptor of a folder -> its mode
 
     def open(self, name: str | bytes, flags: int, at: int | None = None) -> int:
         try:
@@ -160,25 +153,32 @@ class Pry:
             return self._open_up(name, flags, at)
         return fd
 
+    def close(self, fd: int) -> None:
+        mode = self._changed.pop(fd, None)
+        try:
+            if mode is not None:
+                os.fchmod(fd, mode)
+        finally:
+            os.close(fd)
+
     def _open_up(self, name: str | bytes, flags: int, at: int | None) -> int:
         handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
         try:
             info = os.stat(handle)
             if stat.S_ISLNK(info.st_mode):
                 raise OSError(errno.ELOOP, "a link")
-            os.chmod(f"/proc/self/fd/{handle}", stat.S_IMODE(info.st_mode) | 0o700)
-            self._changed.append((os.dup(handle), stat.S_IMODE(info.st_mode)))
-            return os.open(f"/proc/self/fd/{handle}", (flags & ~os.O_NOFOLLOW) | os.O_CLOEXEC)
+            path, mode = f"/proc/self/fd/{handle}", stat.S_IMODE(info.st_mode)
+            os.chmod(path, mode | 0o700)
+            fd = -1
+            try:
+                fd = os.open(path, (flags & ~os.O_NOFOLLOW) | os.O_CLOEXEC)
+            finally:
+                if fd >= 0 and stat.S_ISDIR(info.st_mode):
+                    self._changed[fd] = mode
+                else:
+                    os.chmod(path, mode)
+            return fd
         finally:
-            os.close(handle)
-
-    def __enter__(self) -> Pry:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for handle, mode in reversed(self._changed):
-            with contextlib.suppress(OSError):
-                os.chmod(f"/proc/self/fd/{handle}", mode)
             os.close(handle)
 
 

@@ -1,9 +1,9 @@
 """Sockets between processes of one box: the supervisor binds, listens and connects for them.
 
-TCP stays on the loopback: what is bound to any address is bound there, and only a port that the box itself listens at
-can be connected to. A UNIX socket is a file of the workspace or of the temporary folder; abstract names are the whole
-host's, and refused. A listening socket is kept by the supervisor while the box's job runs, so that its port is nobody
-else's meanwhile.
+TCP stays on the loopback: what is bound to any address is bound there, and only an address and port that the box
+itself listens at can be connected to: the host may have the same port at another address of the loopback. A UNIX
+socket is a file of the workspace or of the temporary folder; abstract names are the whole host's, and refused. A
+listening socket is kept by the supervisor while the box's job runs, so that its port is nobody else's meanwhile.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from rover.sandbox.landlock.notices import Listener, Notice, Refused, Service, m
 
 _PIDFD_GETFD = 438
 WAIT_MS = 1000
+#: sockets of one box that are kept; each is a descriptor of the supervisor, which must be left some for its own work
+MOST = 1024
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -31,7 +33,7 @@ class Sockets:
     def __init__(self, inside: Callable[[str], bool]) -> None:
         self._inside = inside
         self._kept: dict[tuple[int, int], socket.socket] = {}  # device and inode -> a bound socket
-        self._ports: dict[int, tuple[int, int]] = {}  # a port that is listened at -> which socket
+        self._ports: dict[tuple[str, int], tuple[int, int]] = {}  # what is listened at -> which socket
 
     def services(self) -> dict[str, Service]:
         return {"bind": self._bind, "connect": self._connect, "listen": self._listen}
@@ -45,6 +47,8 @@ class Sockets:
 
     def _bind(self, on: Listener, notice: Notice) -> int:
         number, family, address = _arguments(notice)
+        if len(self._kept) >= MOST:
+            raise Refused(errno.ENOBUFS)
         sock, own = _socket(on, notice, number, family)
         try:
             if family == socket.AF_UNIX:
@@ -61,7 +65,7 @@ class Sockets:
         try:
             sock.bind(address)
         except OSError as error:
-            before = self._ports.pop(address[1], None)
+            before = self._ports.pop(_place(*address), None)
             if error.errno != errno.EADDRINUSE or before is None:
                 raise
             self._kept.pop(before).close()  # its process may have closed it long ago
@@ -89,7 +93,7 @@ class Sockets:
         on.valid(notice)
         sock.listen(backlog)
         if sock.family != socket.AF_UNIX:
-            self._ports[sock.getsockname()[1]] = key
+            self._ports[_place(*sock.getsockname()[:2])] = key
         return 0
 
     def _connect(self, on: Listener, notice: Notice) -> int:
@@ -105,9 +109,11 @@ class Sockets:
             finally:
                 os.close(fd)
         host, port = _address(family, address)
-        if not host.is_loopback and not host.is_unspecified:
+        if host.is_unspecified:
+            host = ipaddress.ip_address("127.0.0.1" if family == socket.AF_INET else "::1")
+        if not (getattr(host, "ipv4_mapped", None) or host).is_loopback:
             raise Refused(errno.ENETUNREACH)
-        if port not in self._ports:
+        if _place(str(host), port) not in self._ports:
             raise Refused(errno.ECONNREFUSED)
         return self._reach(on, notice, number, family, (str(host), port))
 
@@ -198,6 +204,12 @@ def _address(family: int, raw: bytes) -> tuple[ipaddress.IPv4Address | ipaddress
     if family == socket.AF_INET:
         return ipaddress.IPv4Address(raw[2:6]), port
     return ipaddress.IPv6Address(raw[6:22]), port
+
+
+def _place(host: str, port: int) -> tuple[str, int]:
+    """An address and port, spelled in one way."""
+    address = ipaddress.ip_address(host)
+    return str(getattr(address, "ipv4_mapped", None) or address), port
 
 
 def _loopback(family: int, raw: bytes, sock: socket.socket) -> tuple[str, int]:

@@ -79,12 +79,12 @@ class Folder(Workspace):
 
     def snapshot(self) -> Changes:
         changes = Changes({}, set(self._base), {}, {})
-        with folders.Pry() as pry:
-            fd = pry.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                _Walk(self, changes, pry).folder(fd, "")
-            finally:
-                os.close(fd)
+        pry = folders.Pry()
+        fd = pry.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            _Walk(self, changes, pry).folder(fd, "")
+        finally:
+            pry.close(fd)
         for path in [p for p, found in changes.entries.items() if self._base.get(p) == found]:
             del changes.entries[path]  # as at the start
             changes.removed.discard(path)
@@ -108,29 +108,31 @@ class _Walk(Walk):
     def open(self, name: bytes, flags: int, at: int) -> int:
         return self._pry.open(name, flags, at)
 
+    def close(self, fd: int) -> None:
+        self._pry.close(fd)
+
 
 def usage(root: str, most: int) -> tuple[int, int]:
     """Bytes and number of what lies in a folder, while others write to it. Ends early beyond `most` entries."""
     used = count = 0
-    todo: list[int] = []
-    with folders.Pry() as pry:
-        try:
-            todo.append(pry.open(root, os.O_RDONLY | os.O_DIRECTORY))
-            while todo and count <= most:
-                fd = todo.pop()
-                try:
-                    for name in os.listdir(fd):
-                        count += 1
-                        with contextlib.suppress(OSError):  # it went meanwhile
-                            info = os.stat(name, dir_fd=fd, follow_symlinks=False)
-                            used += info.st_blocks * 512
-                            if stat.S_ISDIR(info.st_mode):
-                                todo.append(pry.open(name, os.O_RDONLY | os.O_DIRECTORY, fd))
-                finally:
-                    os.close(fd)
-        finally:
-            for fd in todo:
-                os.close(fd)
+    pry = folders.Pry()
+    todo = [pry.open(root, os.O_RDONLY | os.O_DIRECTORY)]
+    try:
+        while todo and count <= most:
+            fd = todo.pop()
+            try:
+                for name in os.listdir(fd):
+                    count += 1
+                    with contextlib.suppress(OSError):  # it went meanwhile
+                        info = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                        used += info.st_blocks * 512
+                        if stat.S_ISDIR(info.st_mode):
+                            todo.append(pry.open(name, os.O_RDONLY | os.O_DIRECTORY, fd))
+            finally:
+                pry.close(fd)
+    finally:
+        for fd in todo:
+            pry.close(fd)
     return used, count
 
 
