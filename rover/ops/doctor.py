@@ -81,11 +81,11 @@ def sandboxes(named: str = "") -> tuple[list[Finding], str]:
 
     probes = {kind: probe(kind) for kind in kinds()}
     working = [kind for kind in (*AUTO, *probes) if kind != "local" and probes[kind].works]
-    auto = named or (working[0] if working else "")
+    auto = named if named not in ("", "auto") else (working[0] if working else "")
     findings = []
     for kind, found in probes.items():
         if found.works:
-            why = "ROVER_SANDBOX" if named else "auto"
+            why = "ROVER_SANDBOX" if auto == named else "auto"
             taken = f" (what {why} takes)" if kind == auto else ""
             text = f"works, tier {found.tier}{taken}: {weaknesses(found)}"
             findings.append(Finding(f"sandbox {kind}", "note" if kind == "local" else "ok", text, found.unmet))

@@ -6,7 +6,7 @@ know that it is not whole. `keep_going` takes the good ones and names the bad.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_record
@@ -84,9 +84,8 @@ def import_(
     `runtime` is opened where rollouts are to be played again.
     """
     found = _read(request, told)
-    found = [_admitted(store, one) if isinstance(one, Imported) else one for one in found]
+    found = [_admitted(store, one) if isinstance(one, Imported) else one for one in _named(found, request.keep_going)]
     packages = [one for one in found if isinstance(one, Imported)]
-    _check_names(packages)
     outcomes = {one.name: _outcome(store, one) for one in packages}
     replaced = tuple(sorted(name for name, outcome in outcomes.items() if outcome == "replaced"))
     if replaced and not request.dry_run and not replace(replaced):
@@ -148,15 +147,21 @@ def _read(request: ImportRequest, told: Told) -> list[Found]:
     return found
 
 
-def _check_names(packages: list[Imported]) -> None:
-    """Every package is one, and no two have one name."""
+def _named(found: list[Found], keep_going: bool) -> Iterator[Found]:
+    """Every package is one, and no two have one name: the second is refused."""
     seen: dict[str, str] = {}
-    for one in packages:
-        check_name(one.name, one.source, "name")
-        if one.name in seen:
-            raise PackageError(one.source, "name", f"{one.name} is also the name of {seen[one.name]}")
-        seen[one.name] = one.source
-        check_paths(list(one.files))
+    for one in found:
+        if isinstance(one, Imported):
+            check_name(one.name, one.source, "name")
+            check_paths(list(one.files))
+            if one.name in seen:
+                reason = f"{one.name} is also the name of {seen[one.name]}"
+                if not keep_going:
+                    raise PackageError(one.source, "name", reason)
+                yield Refused(one.source, "", "name", reason)
+                continue
+            seen[one.name] = one.source
+        yield one
 
 
 def _admitted(store: Store, one: Imported) -> Imported:

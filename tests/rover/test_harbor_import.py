@@ -252,6 +252,9 @@ def test_two_tasks_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(PackageError, match="acme-copies is also the name of one"):
         import_(store, ImportRequest("harbor", tmp_path / "tasks"))
     assert store.packages() == []
+    rows = import_(store, ImportRequest("harbor", tmp_path / "tasks", keep_going=True)).rows
+    assert [(row.source, row.outcome) for row in rows] == [("one", "added"), ("two", "refused")]
+    assert rows[1].reason == "two: name: acme-copies is also the name of one"
 
 
 # --- datasets --------------------------------------------------------------------------------------------------

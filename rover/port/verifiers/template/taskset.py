@@ -135,8 +135,9 @@ def grade(data: RoverData, packed: bytes, message: str) -> dict[str, Any]:
 
 
 def unpack(packed: bytes, folder: Path) -> bool:
-    """Plain files as they are; everything else becomes a link to nowhere, which no check reads. False: too many."""
+    """Plain files as they are; everything else becomes a link to nowhere, which no check reads. False: too much."""
     others: list[str] = []
+    total = 0
     with tarfile.open(fileobj=io.BytesIO(packed), mode="r:") as archive:
         for count, member in enumerate(archive):
             path = os.path.normpath(member.name)
@@ -144,13 +145,18 @@ def unpack(packed: bytes, folder: Path) -> bool:
                 return False
             if member.isdir() or path == "." or path.startswith((os.sep, "..")):
                 continue
-            file = archive.extractfile(member) if member.isreg() or member.islnk() else None
+            plain = member.isreg() and not member.issparse()  # a sparse one may claim any size
+            file = archive.extractfile(member) if plain or member.islnk() else None
+            data = file.read(MOST_BYTES + 1) if file is not None else b""
+            total += len(data)
+            if total > MOST_BYTES:  # links to one file unfold it again and again
+                return False
             if file is None:
                 others.append(path)
                 continue
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(file.read())
+            target.write_bytes(data)
     for path in others:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).symlink_to("nowhere")
