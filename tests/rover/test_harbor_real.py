@@ -150,6 +150,43 @@ def test_which_dockerfiles_it_reads() -> None:
     ]
 
 
+HOSTILE = """
+import asyncio, os, pathlib, sys
+from bubblewrap_environment import BubblewrapEnvironment
+
+base = pathlib.Path(sys.argv[1])
+(base / "host").mkdir()
+(base / "host" / "kept").write_text("mine")
+(base / "up" / "deep").mkdir(parents=True)
+for name in ("test.sh", "deep/x"):
+    (base / "up" / name).write_text("theirs")
+box = object.__new__(BubblewrapEnvironment)
+box.root = base / "root"
+(box.root / "tests").mkdir(parents=True)
+(box.root / "logs").mkdir()
+os.symlink(base / "host" / "kept", box.root / "tests" / "test.sh")
+asyncio.run(box.upload_dir(base / "up", "/tests"))
+print((box.root / "tests" / "test.sh").read_text(), (box.root / "tests" / "deep" / "x").read_text())
+os.symlink(base / "host" / "kept", box.root / "tests" / "one")
+asyncio.run(box.upload_file(base / "up" / "test.sh", "/tests/one"))
+os.symlink(base / "host", box.root / "logs" / "agent")
+for call in (box.upload_dir(base / "up", "/logs/agent"), box.download_dir("/logs/agent", base / "out")):
+    try:
+        asyncio.run(call)
+    except ValueError as error:
+        print(error)
+print((base / "host" / "kept").read_text(), sorted(os.listdir(base / "host")), (base / "out").exists())
+"""
+
+
+def test_links_in_a_box_lead_nowhere_on_the_host(tmp_path: Path) -> None:
+    needs_runs()
+    argv = [PYTHON, "-c", HOSTILE, str(tmp_path)]
+    assert harbor(argv, PYTHONPATH=str(Path(harbor_port.__file__).parent)).splitlines() == [
+        "theirs theirs", "/logs/agent is not in the box", "/logs/agent is not in the box", "mine ['kept'] False",
+    ]  # fmt: skip
+
+
 @pytest.mark.needs_bwrap
 @pytest.mark.parametrize(("agent", "reward"), [("oracle", 1), ("nop", 0)])
 def test_tasks_with_a_plain_dockerfile_run_there_without_docker(agent: str, reward: int, tmp_path: Path) -> None:

@@ -91,11 +91,9 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc,unused-ignore
         if not found.resolve().is_relative_to(self.environment_dir.resolve()):
             raise ValueError(f"COPY {source}: outside the environment")
         if found.is_dir():
-            shutil.copytree(found, self._host(target), symlinks=True, dirs_exist_ok=True)
+            self._put_folder(found, target)
         else:
-            place = self._host(f"{target}{found.name}" if target.endswith("/") else target)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(found, place)
+            self._put(found, f"{target}{found.name}" if target.endswith("/") else target)
 
     async def stop(self, delete: bool) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
@@ -106,21 +104,35 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc,unused-ignore
     def _host(self, path: str | PurePosixPath) -> Path:
         """Where a path of the box lies. It may not leave the folder, through a link neither."""
         found = self.root / PurePosixPath(path).relative_to("/")
-        if not found.parent.resolve().is_relative_to(self.root.resolve()) or ".." in PurePosixPath(path).parts:
+        if not found.resolve().is_relative_to(self.root.resolve()) or ".." in PurePosixPath(path).parts:
             raise ValueError(f"{path} is not in the box")
         return found
 
-    async def upload_file(self, source_path: Path | str, target_path: str) -> None:
-        target = self._host(target_path)
+    def _put(self, source: Path, path: str | PurePosixPath) -> None:
+        """Copy one file in. A link in its place goes: task and agent may have laid one that leads to the host."""
+        target = self._host(PurePosixPath(path).parent) / PurePosixPath(path).name
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source_path, target)
+        if target.is_symlink():
+            target.unlink()
+        shutil.copy2(source, target, follow_symlinks=False)
+
+    def _put_folder(self, source: Path, path: str) -> None:
+        for folder, inner, names in os.walk(source):
+            place = PurePosixPath(path) / Path(folder).relative_to(source).as_posix()
+            self._host(place).mkdir(parents=True, exist_ok=True)
+            for name in (*names, *(n for n in inner if Path(folder, n).is_symlink())):
+                self._put(Path(folder, name), place / name)
+
+    async def upload_file(self, source_path: Path | str, target_path: str) -> None:
+        self._put(Path(source_path).resolve(), target_path)
 
     async def upload_dir(self, source_dir: Path | str, target_dir: str) -> None:
-        shutil.copytree(source_dir, self._host(target_dir), symlinks=True, dirs_exist_ok=True)
+        self._put_folder(Path(source_dir), target_dir)
 
     async def download_file(self, source_path: str, target_path: Path | str) -> None:
         Path(target_path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(self._host(source_path), target_path, follow_symlinks=False)
+        source = self._host(PurePosixPath(source_path).parent) / PurePosixPath(source_path).name
+        shutil.copy(source, target_path, follow_symlinks=False)
 
     async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
         shutil.copytree(self._host(source_dir), target_dir, symlinks=True, dirs_exist_ok=True)
