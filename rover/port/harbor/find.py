@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ class Place:
     path: str
     folder: str
     read: Callable[[], dict[str, Item]]
+    #: its task.toml alone; empty where only reading all of it can tell
+    settings: Callable[[], bytes]
     dataset: str = ""
     #: what the dataset says of it
     name: str = ""
@@ -67,7 +70,8 @@ def _in_folder(root: Path) -> Iterator[Place]:
         if configs.FILE in names:
             inner[:] = []
             name = here.resolve().name if relative == "." else here.name
-            yield Place("" if relative == "." else relative, name, lambda at=here: read_folder(at))  # type: ignore[misc]
+            path = "" if relative == "." else relative
+            yield Place(path, name, partial(read_folder, here), partial(_settings, here / configs.FILE))
             continue
         deep = relative != "." and relative.count("/") + 1 >= MOST_DEPTH
         inner[:] = [] if deep else sorted(n for n in inner if not ignored(n) and not (here / n).is_symlink())
@@ -80,16 +84,26 @@ def _in_archive(files: dict[str, Item], name: str) -> tuple[list[Place], bytes |
         inner = below(files, f"{only}/")
         if configs.FILE not in inner:
             return _in_archive(inner, only)
-        return [Place("", only, lambda: _unlinked(inner))], None
+        return [Place("", only, lambda: _unlinked(inner), partial(bytes, inner[configs.FILE].data))], None
     roots = sorted(path[: -len(configs.FILE)] for path in files if path.rpartition("/")[2] == configs.FILE)
     found: list[Place] = []
     for root in roots:
         if any(root.startswith(place.path + "/") or not place.path for place in found):
             continue  # inside of another task
         folder = root.strip("/").rpartition("/")[2] or name.partition(".")[0]
-        found.append(Place(root.strip("/"), folder, lambda at=root: _unlinked(below(files, at))))  # type: ignore[misc]
+        read = partial(_below, files, root)
+        found.append(Place(root.strip("/"), folder, read, partial(bytes, files[root + configs.FILE].data)))
     manifest = files.get(DATASET)
     return found, manifest.data if manifest else None
+
+
+def _settings(file: Path) -> bytes:
+    plain = not file.is_symlink() and file.is_file() and file.stat().st_size <= configs.MOST_BYTES
+    return file.read_bytes() if plain else b""
+
+
+def _below(files: dict[str, Item], root: str) -> dict[str, Item]:
+    return _unlinked(below(files, root))
 
 
 def _unlinked(files: dict[str, Item]) -> dict[str, Item]:
@@ -131,10 +145,10 @@ def _of_dataset(data: bytes, found: list[Place]) -> Iterator[Place]:
             reason = f"{wanted!r} does not lie beside it; `harbor download` fetches a dataset with its tasks"
             raise PackageError(DATASET, f"tasks.{number}.name", reason)
         listed.add(place.path)
-        yield Place(place.path, place.folder, place.read, name, wanted, digest)
+        yield replace(place, dataset=name, name=wanted, digest=digest)
     for place in found:
         if place.path not in listed:
-            yield Place(place.path, place.folder, place.read, note=f"{DATASET} does not list it")
+            yield replace(place, note=f"{DATASET} does not list it")
 
 
 def _text(task: dict[str, Any], key: str, number: int) -> str:
@@ -147,9 +161,8 @@ def _text(task: dict[str, Any], key: str, number: int) -> str:
 def _name_of(place: Place) -> str:
     """The name that a task gives itself; empty where it has none, or cannot be read."""
     try:
-        item = place.read().get(configs.FILE)
-        about = configs.parse(item.data).get("task") if item else None
-    except PackageError:
+        about = configs.parse(place.settings()).get("task")
+    except (PackageError, OSError):
         return ""
     return str(about.get("name", "")) if isinstance(about, dict) else ""
 
