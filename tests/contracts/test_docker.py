@@ -114,6 +114,16 @@ def test_volumes_of_an_image_hold_nothing(runtime: DockerRuntime, engine: Engine
     box.close()
 
 
+def test_an_image_has_no_say_in_the_first_process(runtime: DockerRuntime, image: str) -> None:
+    """The loader would say that it cannot find this, or run it as root if it could."""
+    text = f"FROM {image}\nRUN echo /none.so > /etc/ld.so.preload\nENV LD_AUDIT=/none.so LC_ALL=none GCONV_PATH=/none\n"
+    box = runtime.open({"a": b"1"}, limits=LIMITS, place=Place(build=(("Dockerfile", text.encode()),)))
+    assert box.run(["sh", "-c", "cat a; echo $LD_AUDIT"]).stdout == b"1/none.so\n", "commands have what the image says"
+    assert box._container is not None
+    assert box._container._talk.stream.last_words() == ""
+    box.close()
+
+
 @pytest.mark.parametrize(
     ("text", "images"),
     [
@@ -287,6 +297,7 @@ def test_the_dead_are_reaped_and_the_living_are_not(engine: Engine, runtime: Doc
         return str(engine._client.create_container(image, command=["sh"], labels=labels)["Id"])
 
     dead = left({**owner.labels(), owner.OWNER: "999999999:1"})
+    assert owner.lives(f"{os.getppid()}:{owner._started(os.getppid())}")
     again = left({**owner.labels(), owner.OWNER: f"{os.getpid()}:1"})  # the same number, another process
     mine = left(owner.labels())
     elsewhere = left({**owner.labels(), owner.HOST: "another machine", owner.OWNER: "999999999:1"})

@@ -133,7 +133,7 @@ class Engine:
                 hostname="box",
                 stdin_open=True,
                 working_dir="/",
-                environment={"LD_PRELOAD": "", "LD_LIBRARY_PATH": ""},
+                environment={**dict.fromkeys(layout.unset, ""), "LC_ALL": "C"},  # for the first process alone
                 healthcheck={"test": ["NONE"]},
                 labels=owner.labels(),
                 host_config=host,

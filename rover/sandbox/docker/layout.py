@@ -58,7 +58,7 @@ def step(need: int, least: int) -> int:
 @dataclass(frozen=True, slots=True)
 class Layout:
     """`shown`: (folder of the host, path in the box). `files` and `links` stand in the image. `start`: arguments of
-    the first process. `config`: what it is told. `hidden`: folders to cover."""
+    the first process. `config`: what it is told. `hidden`: folders to cover. `unset`: variables of the image."""
 
     shown: tuple[tuple[str, str], ...]
     files: dict[str, str]
@@ -67,6 +67,7 @@ class Layout:
     config: dict[str, Any]
     env: dict[str, str]
     hidden: tuple[str, ...] = ()
+    unset: tuple[str, ...] = ()
 
 
 def bare() -> Layout:
@@ -98,6 +99,7 @@ def around(image: dict[str, Any]) -> Layout:
     own = {layouts.package_folder(name): f"/r/{name}" for name in ("rover", "rover_store")}
     shown = [*moved.items(), *site.items(), *own.items()]
     shown += [(p, p) for p in ("/nix/store",) if os.path.isdir(p)]
+    shown.append((os.devnull, "/etc/ld.so.preload"))  # the loader would run the image's code as the first process
 
     def inside(path: str) -> str:
         real = os.path.realpath(path)
@@ -106,10 +108,13 @@ def around(image: dict[str, Any]) -> Layout:
 
     libraries = dict.fromkeys(inside(path) for path in (f"{prefix}/lib", *_library_folders()) if os.path.isdir(path))
     start = (inside(_loader(python)), "--library-path", ":".join(libraries), inside(python))
-    config = {"python": start, "site": list(site.values()), "rover": "/r", "env": layouts.ENVIRONMENT}
+    # in the C locale nothing of the image is read to make text of bytes
+    own_env = {**layouts.ENVIRONMENT, "LC_ALL": "C"}
+    config = {"python": start, "site": list(site.values()), "rover": "/r", "env": own_env}
     of_image = dict(item.partition("=")[::2] for item in image["Config"].get("Env") or ())
     env = {**layouts.ENVIRONMENT, "PATH": PATH, **of_image, "ROVER_W": "/w"}
-    return Layout(tuple(shown), {}, {}, start, config, env, tuple(image["Config"].get("Volumes") or ()))
+    hidden = tuple(image["Config"].get("Volumes") or ())
+    return Layout(tuple(shown), {}, {}, start, config, env, hidden, tuple(of_image))
 
 
 def carried() -> Layout:

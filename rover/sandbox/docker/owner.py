@@ -28,16 +28,15 @@ def lives(owner: str) -> bool:
     number, _, started = owner.partition(":")
     if not number.isdigit():
         return True  # not ours to judge
-    now = _started(int(number))
-    if now or started:
+    if now := _started(int(number)):
         return now == started
     try:
         os.kill(int(number), 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
-    return True
+        return True  # another user's, which /proc may hide
+    return not started  # of our own user, and not in /proc: it has ended, and nobody asked how
 
 
 def _started(pid: int) -> str:
