@@ -111,7 +111,7 @@ def program_rows(engine: Engine, env: Env) -> list[Row]:
     rows.append(replace(row, rollout=found.result.id))
     if found.result.trajectory.end != "completed" or found.verdict.outcome != "passed":
         return rows  # what is broken of something broken says nothing
-    end = dict(found.result.end)
+    end = found.result.end
     first = engine.grade_state(env, end)
     rows.append(_again("solution", env, engine, end, first, "reference", "accepted"))
     need = env.verifier.criteria[0].requirement if env.verifier.criteria else ""

@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeVar
 from rover.harness.loop import Played, Stopped
 from rover.rollout import grading
 from rover.rollout.attempt import Attempts
-from rover.rollout.env import Env, tree_of
+from rover.rollout.env import Env
 from rover.rollout.job import checked, job_of
 from rover.rollout.keeper import Blobs, Keeper, start_blobs
 from rover.rollout.place import refusal, setting
@@ -309,20 +309,23 @@ class Engine:
         `fresh` grades again though the verdict is known: a verifier may be fickle. `now`: under these conditions.
         """
         if fresh or now is not None:
-            key = grading.state_id(env, tree_of(end), final_message)
-            return self._judge(env, key, Graded(env.start, end, final_message), fresh=True, now=now)
+            key = grading.state_id(env, grading.state_tree(env, end), final_message)
+            return self._judge(env, key, grading.of_state(env, end, final_message), fresh=True, now=now)
         return self.grade_states([(env, end, final_message)])[0]
 
     def grade_states(self, states: Sequence[tuple[Env, Files, str]], stop: Stop | None = None) -> list[Verdict]:
         """Verdicts of many bare end states with their last messages, in order, on all workers."""
         now = f"{self.conditions.clock:g} {self.conditions.seed} "
-        keys = [(grading.state_id(env, tree_of(end), said), now + env.verifier_id) for env, end, said in states]
+        keys = [
+            (grading.state_id(env, grading.state_tree(env, end), said), now + env.verifier_id)
+            for env, end, said in states
+        ]
         new = {key: state for key, state in zip(keys, states, strict=True) if key not in self._states}
         found = dict(self._states)
 
         def judge(key: tuple[str, str]) -> Verdict:
             env, end, said = new[key]
-            return self._judge(env, rollout=key[0], graded=Graded(env.start, end, said))
+            return self._judge(env, rollout=key[0], graded=grading.of_state(env, end, said))
 
         def finish(number: int, verdict: Verdict) -> None:
             key = list(new)[number]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeGuard
 
-from rover.rollout.env import Env
+from rover.rollout.env import Env, tree_of
 from rover.rollout.records import EndState, RolloutResult
+from rover.sandbox.protocol import Files
 from rover.verify.grade import EPSILON, Graded, passes, weigh
 from rover_store.ids import digest
 from rover_store.records import Verdict, Verifier
-from rover_store.trees import EXECUTABLE
+from rover_store.trees import EXECUTABLE, tree_id
 
 #: A verifier that crashed, or a sandbox that failed under it, gets a second try.
 TRIES = 2
@@ -64,6 +66,21 @@ def with_modes(graded: Graded, end: EndState) -> Graded:
     run = frozenset(path for path, item in end.manifest.items() if item.mode == EXECUTABLE)
     links = {path: end.read(end.manifest[path].id) for path in end.links}
     return replace(graded, executable=run, links=links)
+
+
+def of_state(env: Env, end: Files, message: str) -> Graded:
+    """The evidence of a bare end state. Of a rollout's own a program sees links and modes as well."""
+    found = Graded(env.start, end, message)
+    return with_modes(found, end) if _whole(end, env) else found
+
+
+def state_tree(env: Env, end: Files) -> str:
+    """The tree that stands for a bare end state, with links and modes where they are seen."""
+    return tree_id(end.manifest) if _whole(end, env) else tree_of(end)
+
+
+def _whole(end: Files, env: Env) -> TypeGuard[EndState]:
+    return env.verifier.program is not None and isinstance(end, EndState)
 
 
 def state_id(env: Env, tree: str, message: str) -> str:

@@ -176,6 +176,16 @@ def test_rewards_that_are_only_told_decide_nothing(engine: Engine) -> None:
     assert found.ok, found.wrong
 
 
+def test_links_that_the_solution_leaves_are_there_when_it_is_graded_again(engine: Engine) -> None:
+    linked = b"if [ ! -L /app/latest ]; then echo 0 > /logs/verifier/reward.txt; exit; fi\n"
+    env = container_env(
+        solution={"solve.sh": SOLVE + b"ln -s report.json /app/latest\n"},
+        tests={"test.sh": TEST.replace(b"bash\n", b"bash\n" + linked, 1), "check.py": CHECK},
+    )
+    rows = {row.case: row.observed for row in calibrate(engine, env).rows}
+    assert (rows["solution"], rows["solution-again"]) == ("accepted", "accepted")
+
+
 def test_records_that_do_not_fit() -> None:
     assert problems(container_env()) == ()
     env = container_env(tests={"other.sh": TEST})

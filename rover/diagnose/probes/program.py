@@ -208,9 +208,9 @@ class GradedAgain(_OfPrograms):
     cost = 2
 
     def found(self, ctx: ProbeContext) -> tuple[Finding, ...]:
-        states = [dict(ctx.env.start)]
+        states = [ctx.env.start]
         if (run := ctx.runs.demonstrator) is not None and run.end == "completed":
-            states.append(dict(run.result.end))
+            states.append(run.result.end)
         for state in states:
             grade = ctx.engine.grade_state
             seen = [grade(ctx.env, state), *(grade(ctx.env, state, fresh=True) for _ in range(REPEATS - 1))]

@@ -24,7 +24,7 @@ def with_value(view: PackageView, files: dict[str, bytes]) -> tuple[dict[str, by
     found = solved(view.engine, view.env, purpose="diagnose") if view.engine is not None else None
     if program is None or view.engine is None or found is None or found.problem:
         return files, ""
-    end = dict(found.result.end)
+    end = found.result.end
     wanted = _numbers(b"\n".join(end[path] for path in demanded(view.env, end)))
     right: list[tuple[dict[str, bytes], str]] = []
     for path, said, meant in list(_pairs(files, program.files.strip("/"), wanted))[:MOST]:
