@@ -18,6 +18,7 @@ class Cancellable(Generic[T]):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._runner: asyncio.Runner | None = None
+        self._busy = False  # `run` has the runner, though its task may not have begun
         self._task: asyncio.Task[T] | None = None
         self._closed = False
 
@@ -27,8 +28,8 @@ class Cancellable(Generic[T]):
             if self._closed:
                 work.close()
                 raise ProviderError("the request was cancelled")
-            if self._runner is None:
-                self._runner = asyncio.Runner()
+            runner = self._runner = self._runner or asyncio.Runner()
+            self._busy = True
 
         async def tracked() -> T:
             task = self._task = asyncio.current_task()  # no task of its own: an interrupt ends it and the loop at once
@@ -37,21 +38,22 @@ class Cancellable(Generic[T]):
             return await work
 
         try:
-            return self._runner.run(tracked())
+            return runner.run(tracked())
         except asyncio.CancelledError:
             raise ProviderError("the request was cancelled") from None
         finally:
-            self._task = None
+            with self._lock:
+                self._busy, self._task = False, None
 
     def close(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Cancel what runs; where nothing does, run `last` and end the loop."""
+        """Cancel what runs, and leave the rest to another call; where nothing does, run `last` and end the loop."""
         with self._lock:
             self._closed = True
-            task, runner = self._task, self._runner
-            if task is None:
-                self._runner = None
-        if task is not None:
-            task.get_loop().call_soon_threadsafe(task.cancel)
-        elif runner is not None:
+            if self._busy:
+                if self._task is not None:  # else it cancels itself as it begins
+                    self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+                return
+            runner, self._runner = self._runner, None
+        if runner is not None:
             runner.run(last())
             runner.close()

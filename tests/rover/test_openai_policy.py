@@ -301,6 +301,31 @@ def test_close_from_another_thread_cancels():
     assert len(asked) == 1
 
 
+def test_a_close_that_meets_a_beginning_request_cancels_it(monkeypatch):
+    """Between the call and the first step of its coroutine, while the loop is made."""
+    begin, made = threading.Event(), asyncio.new_event_loop
+
+    def slow_loop():
+        begin.set()
+        time.sleep(0.2)
+        return made()
+
+    async def work():
+        await asyncio.sleep(60)
+
+    async def last():
+        pass
+
+    monkeypatch.setattr(asyncio.events, "new_event_loop", slow_loop)
+    runner = Cancellable()
+    closer = threading.Thread(target=lambda: (begin.wait(5), runner.close(last)))
+    closer.start()
+    with pytest.raises(ProviderError, match="cancelled"):
+        runner.run(work())
+    closer.join()
+    runner.close(last)
+
+
 def test_an_interrupt_that_meets_a_request_is_told_once(caplog):
     async def struck():
         await asyncio.sleep(0)
