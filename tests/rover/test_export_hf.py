@@ -178,6 +178,8 @@ def test_licences(store: Store, tmp_path: Path) -> None:
         assert f"---\n{head}" in (folder / "README.md").read_text()
     with pytest.raises(UsageError, match="hf has no option 'y'"):
         export(store, ExportRequest("hf", tmp_path / "y", options={"y": "1"}))
+    with pytest.raises(UsageError, match="hf: verifiers=true: only yes is known"):
+        export(store, ExportRequest("hf", tmp_path / "y", options={"verifiers": "true"}))
 
 
 def test_datasets_loads_the_folder(out: Path, tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ class AtifExporter:
         unknown = sorted(set(job.options) - set(OPTIONS))
         if unknown:
             raise UsageError(f"atif has no option {unknown[0]!r}", hint=f"options: {', '.join(OPTIONS)}")
+        if job.options.get("all", "yes") != "yes":
+            raise UsageError(f"atif: all={job.options['all']}: only yes is known")
         found = 0
         for rollout, trajectory, verifier in _chosen(job):
             verdicts = _verdicts(job.store, rollout, verifier)

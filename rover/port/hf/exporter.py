@@ -45,6 +45,9 @@ class HfExporter:
         unknown = sorted(set(job.options) - set(OPTIONS))
         if unknown:
             raise UsageError(f"hf has no option {unknown[0]!r}", hint=f"options: {', '.join(OPTIONS)}")
+        for key, known in {"verifiers": "yes", "demonstrations": "evidence", "all": "yes"}.items():
+            if job.options.get(key, known) != known:
+                raise UsageError(f"hf: {key}={job.options[key]}: only {known} is known")
         secret = job.options.get("verifiers") == "yes"
         found: set[str] = set()
         with _Writer(folder, [*CONFIGS, *(SECRET if secret else ())]) as out:
