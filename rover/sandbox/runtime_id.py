@@ -30,12 +30,15 @@ INSIDE = (
 )
 
 
-def runtime_id(kind: str, tier: int, unmet: tuple[str, ...], beside: tuple[str, ...] = ()) -> str:
+def runtime_id(
+    kind: str, tier: int, unmet: tuple[str, ...], beside: tuple[str, ...] = (), image: str = ""
+) -> str:
     """Hash of sandbox kind, tier, unmet guarantees, interpreter, libraries and rover's own inside code.
 
-    `beside` names code of this kind alone, as in INSIDE.
+    `beside` names code of this kind alone, as in INSIDE. `image` is what every box runs in, by id.
     """
     own = {"beside": code_digest(beside)} if beside else {}
+    own |= {"image": image} if image else {}
     return digest(
         {
             **own,

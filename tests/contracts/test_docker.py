@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import subprocess
@@ -112,6 +113,11 @@ def test_volumes_of_an_image_hold_nothing(runtime: DockerRuntime, engine: Engine
     assert box.run(["sh", "-c", "echo x > /vol/x"]).exit_code != 0
     assert (engine._client.volumes()["Volumes"] or []) == before
     box.close()
+
+
+def test_the_image_that_brings_rover_is_part_of_the_runtime_id(runtime: DockerRuntime, image: str) -> None:
+    with contextlib.closing(DockerRuntime(image=image)) as carried:
+        assert carried.runtime_id() != runtime.runtime_id()
 
 
 def test_an_image_has_no_say_in_the_first_process(runtime: DockerRuntime, image: str) -> None:

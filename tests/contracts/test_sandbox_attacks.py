@@ -550,3 +550,10 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def test_a_workspace_that_is_closed_to_its_owner_ends_nothing(jail: Sandbox) -> None:
+    assert sh(jail, "chmod 000 a z* .").exit_code == 0
+    assert sh(jail, "echo goes on").stdout == b"goes on\n"
+    assert jail.call("builtins:eval", "1 + 1").value == 2
+    assert {p: e.blob for p, e in jail.snapshot().entries.items()} == START_IDS

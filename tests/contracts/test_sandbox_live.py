@@ -120,6 +120,17 @@ def test_it_stands_still_meanwhile(jail: Sandbox) -> None:
         jail.reset()
 
 
+def test_what_had_been_stopped_is_not_woken(jail: Sandbox) -> None:
+    with living(jail, ECHO) as live:
+        live.ask("child = os.fork() or (os.kill(os.getpid(), 19), open('woken', 'w'), os._exit(0))")
+        live.ask("os.waitpid(child, os.WUNTRACED)")
+        assert jail.run(["true"]).exit_code == 0
+        assert "woken" not in jail.snapshot().entries
+        live.ask("os.kill(child, 18); os.waitpid(child, 0)")
+        assert "woken" in jail.snapshot().entries
+        live.end()
+
+
 def test_memory_of_one_is_not_the_other_s(jail: Sandbox) -> None:
     with living(jail, ECHO) as live:
         live.ask("kept = b'x' * (150 << 20)")

@@ -60,7 +60,9 @@ class DockerRuntime:
         return Probe(self.kind, True, unmet=self.unmet, offers=self.offers)
 
     def runtime_id(self) -> str:
-        return runtime_id(self.kind, 1, self.unmet, ("sandbox/docker/inside",))
+        found = self._engine().image(self._image) if self._image else None
+        image = found["Id"] if found else self._image  # it brings a Python and libraries of its own
+        return runtime_id(self.kind, 1, self.unmet, ("sandbox/docker/inside",), image)
 
     def open(self, files: Files, *, limits: Limits | None = None, place: Place | None = None) -> DockerSandbox:
         engine = self._engine()

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from rover.sandbox.inside import frames
@@ -70,20 +71,21 @@ def with_streams(head: dict[str, Any], watch: Watch) -> tuple[dict[str, Any], li
     return {**head, "stdout": len(out)}, [out, err]
 
 
-def hold(ours: set[int]) -> set[int]:
-    """Stop every process of the box that is not ours, and return them once they stand still."""
-    held: set[int] = set()
-    while fresh := {int(n) for n in os.listdir("/proc") if n.isdigit()} - ours - held:
+def hold(ours: set[int]) -> dict[int, bool]:
+    """Stop every process of the box that is not ours, and return them once they stand still, with whether each has
+    to go on afterwards: one that had been stopped before has not."""
+    held: dict[int, bool] = {}
+    while fresh := {int(n) for n in os.listdir("/proc") if n.isdigit()} - ours - held.keys():
         for pid in fresh:
+            held[pid] = _state(pid) != b"T"
             _signal(pid, signal.SIGSTOP)
-        held |= fresh
         end = time.monotonic() + STOP_S
-        while any(_runs(pid) for pid in fresh) and time.monotonic() < end:
+        while any(_state(pid) in (b"R", b"S", b"D") for pid in fresh) and time.monotonic() < end:
             time.sleep(0.0005)
     return held
 
 
-def release(held: set[int]) -> None:
+def release(held: Iterable[int]) -> None:
     """Let them go on."""
     for pid in held:
         _signal(pid, signal.SIGCONT)
@@ -94,9 +96,10 @@ def _signal(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-def _runs(pid: int) -> bool:
+def _state(pid: int) -> bytes:
+    """One letter; empty where the process is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stream:
-            return stream.read(512).rpartition(b")")[2].split()[0] in (b"R", b"S", b"D")
+            return stream.read(512).rpartition(b")")[2].split()[0]
     except (OSError, IndexError):
-        return False
+        return b""

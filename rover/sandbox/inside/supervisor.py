@@ -72,13 +72,13 @@ class Supervisor:
     @contextlib.contextmanager
     def _still(self) -> Iterator[None]:
         """Hold the living command's processes still for the time of a request."""
-        if self._live is not None:
-            self._held = hold(self._ours)
+        found = hold(self._ours) if self._live is not None else {}
+        self._held = set(found)
         try:
             yield
         finally:
             held, self._held = self._held, set()
-            release(held)
+            release(pid for pid in held if found[pid])
 
     def do_missing(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
         return {"missing": self._work.missing(request.head["files"])}, []

@@ -46,14 +46,15 @@ def members(but: set[int], warm: Iterable[int] = ()) -> list[int]:
     return descendants(roots, but)
 
 
-def hold(but: set[int], warm: Iterable[int] = ()) -> set[int]:
-    """Stop every process of the jobs, and return them once they stand still."""
-    held: set[int] = set()
+def hold(but: set[int], warm: Iterable[int] = ()) -> dict[int, bool]:
+    """Stop every process of the jobs, and return them once they stand still, with whether each has to go on
+    afterwards: one that had been stopped before has not."""
+    held: dict[int, bool] = {}
     end = time.monotonic() + PATIENCE_S
-    while fresh := set(members(but, warm)) - held:
+    while fresh := set(members(but, warm)) - held.keys():
         for pid in fresh:
+            held[pid] = state(pid) != b"T"
             send(pid, signal.SIGSTOP)
-        held |= fresh
         while any(runs(pid) for pid in fresh) and time.monotonic() < end:
             time.sleep(0.0005)
     return held

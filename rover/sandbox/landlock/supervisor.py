@@ -78,13 +78,13 @@ class LandlockSupervisor(Supervisor):
 
     @contextlib.contextmanager
     def _still(self) -> Iterator[None]:
-        if self._live is not None:
-            self._held = hold(self._ours, self.warm())
+        found = hold(self._ours, self.warm()) if self._live is not None else {}
+        self._held = set(found)
         try:
             yield
         finally:
             held, self._held = self._held, set()
-            release(held)
+            release(pid for pid in held if found[pid])
 
     def do_run(self, request: frames.Message) -> tuple[dict[str, Any], list[bytes]]:
         limits = self._limits(request.head["limits"])
