@@ -26,6 +26,7 @@ from rover.harness.manifest import Manifest
 from rover.harness.relay.frames import Message
 from rover.harness.transcript import Transcript, acts
 from rover.policy import wire
+from rover.policy.completion import Answer
 from rover.policy.gateway import Gateway
 from rover.policy.program import ProgramPolicy
 from rover.policy.protocol import Action, PolicyFailure, Session
@@ -102,6 +103,7 @@ class _Rollout:
         self.script = Transcript(job.start, job.start_tree, job.harness.limits.output_bytes)
         self.usage = Usage()
         self.refused = self.listed = 0
+        self.waited = 0.0  # seconds that the model took
         self.exit: dict[str, Any] | None = None  # how the program ended, as the relay tells it
         self.done: Completed | None = None
         self.gateway = policy.gateway(job.key.seed)
@@ -226,12 +228,25 @@ class _Rollout:
         """One turn: what the last one led to, and what the model says now."""
         self._look()
         self.script.asked(asked.messages)
-        answer, body = self.gateway.ask(asked, max(self._left(), 0.001))
+        answer, body = self._asked(asked)
         self._count(answer.usage)
         if len(self.script) >= self.budget.turns and acts(answer):
             raise _OutOfBudget(f"the budget of {self.budget.turns} turns is used up")
         self.script.answered(answer, self.gateway.tokens_of(answer))
         return wire.answered(asked, body)
+
+    def _asked(self, asked: Asked) -> tuple[Answer, bytes]:
+        """The model's answer. One that does not come in time is the server's fault only where most of the budget went
+        into waiting for it: an agent could ask in the last moment, to be rid of its rollout."""
+        began = self.clock()
+        try:
+            return self.gateway.ask(asked, max(self._left(), 0.001))
+        except ProviderError:
+            if self._left() <= 0 and self.waited + self.clock() - began < self.budget.seconds / 2:
+                raise _OutOfBudget(f"the budget of {self.budget.seconds:g} seconds is used up") from None
+            raise
+        finally:
+            self.waited += self.clock() - began
 
     def _count(self, used: Usage) -> None:
         self.usage = Usage(

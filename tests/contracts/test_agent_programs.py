@@ -270,6 +270,16 @@ def test_budgets(plain: Sandbox) -> None:
     assert time.monotonic() - began < 20
 
 
+@pytest.mark.parametrize(("late", "end"), [(1.5, "policy_error"), (0, "infra_error")])
+def test_whose_fault_an_answer_is_that_does_not_come_in_time(plain: Sandbox, late: float, end: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        policy = ProgramPolicy(
+            python(f"time.sleep({late}); ask()"), model="m", server=f"http://127.0.0.1:{deaf.getsockname()[1]}/v1"
+        )
+        played = play_program(plain, policy, job(seconds=2.0), clock=time.monotonic)
+    assert played.trajectory.end == end, played.trajectory.error
+
+
 def test_its_limits_hold(plain: Sandbox) -> None:
     small = job(Limits(memory_bytes=200 << 20, disk_bytes=4 << 20, file_bytes=2 << 20))
     played, _ = play(plain, python("x = [b'x' * (1 << 20) for _ in range(400)]; time.sleep(9)"), of=small)
