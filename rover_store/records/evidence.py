@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from rover_store.ids import Digest, ObjectId
+from rover_store.ids import Digest, Name, ObjectId
 from rover_store.records.base import Part, Record
 from rover_store.records.components import Budget
 
@@ -106,7 +106,7 @@ class Trajectory(Record):
     kind: ClassVar[str] = "trajectory"
 
     key: RolloutKey
-    package: str
+    package: Name
     start: Annotated[ObjectId, Field(description="workspace tree at the start")]
     turns: tuple[Turn, ...] = ()
     final_message: str = ""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from rover_store.commits import parse_commit
 from rover_store.errors import PackageError, StoreError
 from rover_store.evidence import rollout_id
-from rover_store.names import rollout_path
+from rover_store.names import check_name, rollout_path
 from rover_store.objects import Objects
 from rover_store.packs import BLOB, TREE
 from rover_store.records import Record, Trajectory, Verdict
@@ -163,7 +163,10 @@ class Inspector:
         if (size := self._theirs.size(item.id)) > MOST_RECORD:
             raise self._fault(rollout, f"{name}: {size} bytes, more than a record may have")
         try:
-            return kind.load(self._theirs.read(item.id), name)
+            found = kind.load(self._theirs.read(item.id), name)
+            if isinstance(found, Trajectory):
+                check_name(found.package, name, "package")
+            return found
         except PackageError as error:
             raise self._fault(rollout, error.message) from None
 

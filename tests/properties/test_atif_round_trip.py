@@ -16,6 +16,7 @@ from rover_store.records import Artifact, Budget, Call, Harness, RolloutKey, Tra
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 ODD = st.sampled_from(["[\n1,\n2\n]", "\u2028\x00\ufeff", '"[1,\\n 2]"', "[1, 2]"])
+NAMES = st.from_regex(r"[a-z0-9][a-z0-9._-]{0,20}", fullmatch=True)
 TREE = st.text("0123456789abcdef", min_size=40, max_size=40)
 NUMBERS = st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infinity=False)
 VALUES: st.SearchStrategy[Any] = st.recursive(
@@ -51,7 +52,7 @@ def trajectories(draw: st.DrawFn) -> Trajectory:
         budget=draw(st.builds(Budget, turns=st.integers(0, 9), seconds=st.floats(0, 9))), runtime=draw(TEXT),
     )  # fmt: skip
     return Trajectory(
-        key=key, package=draw(TEXT), start=draw(TREE), turns=tuple(turns), final_message=draw(TEXT),
+        key=key, package=draw(NAMES), start=draw(TREE), turns=tuple(turns), final_message=draw(TEXT),
         end=draw(st.sampled_from(["completed", "policy_error"])), error=draw(TEXT), purpose=draw(st.none() | TEXT),
         irregular=draw(st.none() | st.dictionaries(TEXT, TEXT, max_size=2)),
         retried=draw(st.none() | TEXT),

@@ -173,6 +173,10 @@ def _other(recorded: Recorded) -> bytes:
     return recorded.trajectory.dump()
 
 
+def _of(package: str) -> bytes:
+    return FIRST.trajectory.model_copy(update={"package": package}).dump()
+
+
 FORGERIES: dict[str, tuple[dict[str, bytes | TreeItem | None], str]] = {
     "another key": ({f"{PLACE}/trajectory.json": _other(_recorded(2, "one", b"out 1"))}, "not the digest of its key"),
     "another end": ({f"{PLACE}/turns/0001": TreeItem(FOLDER, FIRST.trajectory.start)}, "not the workspace"),
@@ -181,6 +185,9 @@ FORGERIES: dict[str, tuple[dict[str, bytes | TreeItem | None], str]] = {
     "no record": ({f"{PLACE}/trajectory.json": None}, "trajectory.json is missing"),
     "not JSON": ({f"{PLACE}/trajectory.json": b"{"}, "not valid JSON"),
     "a new field": ({f"{PLACE}/trajectory.json": b'{"key": {}, "more": 1}'}, "trajectory.json: key"),
+    "a package outside": ({f"{PLACE}/trajectory.json": _of("../../escaped")}, "trajectory.json: package: String"),
+    "an absolute package": ({f"{PLACE}/trajectory.json": _of("/tmp/x")}, "trajectory.json: package: String"),
+    "no package's name": ({f"{PLACE}/trajectory.json": _of("a..b")}, "trajectory.json: package: 'a..b' is not"),
     "another's verdict": (
         {f"{PLACE}/verdicts/{'d' * 40}.json": Verdict(rollout="0" * 64, verifier="d" * 40, outcome="passed").dump()},
         "it is of rollout 000000000000",

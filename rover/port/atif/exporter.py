@@ -16,7 +16,6 @@ from rover.port.atif import model as atif
 from rover.port.atif.write import document_of
 from rover.port.protocol import Export, Exported
 from rover_store.errors import Ambiguous, NotFound, UsageError
-from rover_store.files.safe_names import refusal
 from rover_store.records import Harness, Trajectory, Verdict
 
 if TYPE_CHECKING:
@@ -98,13 +97,11 @@ def _written(store: Store, rollout: str, trajectory: Trajectory, verdicts: list[
     name = f"{trajectory.package} {rollout[:10]}"
     if trajectory.pruned:
         return Exported(name, notes=("its turns were pruned",))
-    if why := refusal(trajectory.package):  # evidence may come from anywhere
-        return Exported(name, notes=(f"its package is no folder's name: {why}",))
     try:
         instruction, harness = _asked(store, trajectory)
     except NotFound:
         return Exported(name, notes=("its task is not in the store",))
-    path = f"{trajectory.package}/{rollout[:16]}.json"
+    path = f"{trajectory.package}/{rollout[:16]}.json"  # the record lets no name be a path
     target = folder / path
     target.parent.mkdir(exist_ok=True)
     target.write_bytes(atif.dump(document_of(trajectory, instruction, harness, verdicts)))
