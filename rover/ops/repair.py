@@ -144,12 +144,13 @@ def _attempt(
         if progress is not None:
             progress("admit")
         chosen = record.selected
-        built, reason = ready(engine, lattice.built[chosen], found.parent, record.case)
-        if reason:
-            name = fcr.letters(chosen)
-            record = record.model_copy(update={"outcome": "kept", "reason": f"{name} was selected; {reason}"})
+        tested = ready(engine, lattice.built[chosen], found.parent, record.case)
+        if tested.refused:
+            why = f"{fcr.letters(chosen)} was selected; {tested.refused}"
+            record = record.model_copy(update={"outcome": "kept", "reason": why})
         else:
-            lattice = replace(lattice, built={**lattice.built, chosen: built})
+            lattice = replace(lattice, built={**lattice.built, chosen: tested.built})
+            record = record.model_copy(update={"reason": "; ".join((record.reason, *tested.notes))})
     if record.outcome == "dry_run":
         record = record.model_copy(update={"outcome": "review" if request.review else "promoted"})
         review = f"{REVIEW}{record.case}" if request.review else ""

@@ -2,48 +2,62 @@
 
 Both are apart from the gates: they run on seeds of their own, grade every attacker's end state afresh, and say no by
 themselves. A package that has neither a family nor a solution has no admission test of its own; it is promoted without
-a record of one.
+a record of one, and that is said. Where the verifier is a program, rover.repair.unseen holds the test.
 """
 
 from __future__ import annotations
 
 import random
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rover.repair import unseen
 from rover.repair.candidates import Built, Parent
 from rover.repair.intent import is_admitted
+from rover.repair.unseen import Unadmitted
 from rover.rollout.env import Env, env_from_files
 from rover.rollout.records import RolloutRequest, seed_for
 from rover.verify.grade import passes
 from rover_store.errors import PackageError
-from rover_store.ids import COMPONENTS, digest
+from rover_store.ids import digest
 from rover_store.records import Admission
 
 if TYPE_CHECKING:
     from rover.rollout.engine import Engine
 
 
-def ready(engine: Engine, built: Built, parent: Parent, case: str) -> tuple[Built, str]:
-    """The choice with fresh admission records in package.json, or it unchanged and why it must not be promoted.
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The choice with fresh admission records, or as it was and why it must not be promoted (`refused`). `notes`: which
+    packages it promotes without a record, and why."""
+
+    built: Built
+    refused: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def ready(engine: Engine, built: Built, parent: Parent, case: str) -> Ready:
+    """Try to break the choice, and admit every package that it touches.
 
     A sibling that was not admitted before is left as it is: what is wrong with it is another case.
     """
-    packages = dict(built.packages)
+    packages, notes = dict(built.packages), []
     held = {name: env for name, env in built.siblings.items() if is_admitted(parent.envs[name])}
     for name, env in sorted({built.env.package: built.env, **held}.items()):
         reason = attacked(engine, env, case)
         if reason:
-            return built, f"{name}: {reason}"
+            return Ready(built, f"{name}: {reason}")
         found = admission(engine, env, case)
-        if isinstance(found, str):
-            return built, f"{name}: {found}"
-        if found is not None and name in packages:
+        if isinstance(found, Unadmitted):
+            if found.failed:
+                return Ready(built, f"{name}: {found.reason}")
+            notes.append(f"{name} is not admitted: {found.reason}")
+        elif name in packages:
             record = env.record.model_copy(update={"admission": found})
             packages[name] = {**packages[name], "package.json": record.dump()}
     envs = {n: env_from_files(f, _env(built, n).resources) for n, f in packages.items()}
     env = envs.pop(built.env.package, built.env)
-    return replace(built, packages=packages, env=env, siblings={**built.siblings, **envs}), ""
+    return Ready(replace(built, packages=packages, env=env, siblings={**built.siblings, **envs}), notes=tuple(notes))
 
 
 def attacked(engine: Engine, env: Env, case: str) -> str:
@@ -69,17 +83,17 @@ def attacked(engine: Engine, env: Env, case: str) -> str:
     return ""
 
 
-def admission(engine: Engine, env: Env, case: str) -> Admission | str | None:
-    """A fresh record of the admission test, why the package fails it, or None where it has no family."""
+def admission(engine: Engine, env: Env, case: str) -> Admission | Unadmitted:
+    """A fresh record of the admission test, or why there is none."""
     from rover.construct.admission import admit
     from rover.construct.families.protocol import Dropped
     from rover.construct.families.registry import installed
 
     if env.verifier.program is not None:
-        return _of_program(engine, env, case)
+        return unseen.admit(engine, env, case)
     family = installed(env.record.family)
     if family is None:
-        return None
+        return Unadmitted("it has neither a family nor a solution to hold an admission test with")
 
     def streams(name: str) -> random.Random:
         return random.Random(int(digest([case, "admission", env.package, name])[:15], 16))
@@ -87,22 +101,10 @@ def admission(engine: Engine, env: Env, case: str) -> Admission | str | None:
     try:
         found = admit(engine, family, env, streams)
     except PackageError as error:
-        return error.message
-    return f"the admission test fails: {found.reason}" if isinstance(found, Dropped) else found
-
-
-def _of_program(engine: Engine, env: Env, case: str) -> Admission | str | None:
-    """The same where the verifier is a program: its own solution, what is broken of it, attackers on other seeds."""
-    from rover.construct.calibrate import calibrate
-
-    found = calibrate(engine, env, int(digest([case, "admission", env.package])[:12], 16))
-    if not any(row.kind == "reference" for row in found.rows):
-        return None
-    for row in found.wrong:
-        return f"the admission test fails: {row.case}: {row.observed}, not {row.expected}: {row.reason}"
-    ids = {component: env.component_id(component) for component in COMPONENTS}
-    seen = [[row.case, row.expected, row.observed] for row in found.rows]
-    return Admission(components=ids, cases=len(found.rows), digest=digest(seen))
+        return Unadmitted(error.message, failed=True)
+    if isinstance(found, Dropped):
+        return Unadmitted(f"the admission test fails: {found.reason}", failed=True)
+    return found
 
 
 def _env(built: Built, name: str) -> Env:
