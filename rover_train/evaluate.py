@@ -143,7 +143,8 @@ def wanted(store: Store, commit: str, names: Sequence[str]) -> list[str]:
 # --- within ------------------------------------------------------------------------------------------------------
 def _run(engine: Engine, slots: Sequence[Slot], told: Callable[[EvalRow, int], None], before: int) -> list[EvalRow]:
     # no two are one rollout: a seed is of its package and attempt
-    numbers = {rollout_id(slot.request.key(engine.runtime_id)): at for at, slot in enumerate(slots)}
+    requests = [slot.request for slot in slots]
+    numbers = {rollout_id(r.key(engine.runtime_at(r.env))): at for at, r in enumerate(requests)}
     found: dict[int, EvalRow] = {}
     last = time.perf_counter()
 
@@ -156,7 +157,7 @@ def _run(engine: Engine, slots: Sequence[Slot], told: Callable[[EvalRow, int], N
         found[at] = _row(slots[at], result.id, result.trajectory, now.verdict, seconds=seconds, reused=result.reused)
         told(found[at], before + len(found))
 
-    engine.run([slot.request for slot in slots], progress)
+    engine.run(requests, progress)
     return [found[at] for at in range(len(slots))]
 
 

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from rover.policy.openai import OpenAIPolicy
+from rover.rollout.place import runtime_at
 from rover.rollout.records import RolloutRequest, rollout_id
 from rover.rollout.together import WIDTH, Together, keep
 
@@ -52,7 +53,7 @@ class Lockstep:
         """Play those that the evidence does not hold, a box full at a time; `told` how many are done."""
         runtime_id, new = self._runtime.runtime_id(), {}
         for request in requests:
-            rollout = rollout_id(request.key(runtime_id))
+            rollout = rollout_id(request.key(runtime_at(request.env, self._runtime, runtime_id)))
             if not isinstance(request.policy, OpenAIPolicy) and rollout not in new:
                 known = self._store.evidence.get_rollout(rollout)
                 if known is None or known.end == "infra_error" or known.pruned:

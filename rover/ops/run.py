@@ -150,7 +150,7 @@ def _run_some(
     before: int,
 ) -> list[Ran]:  # fmt: skip
     """Run some attempts at a few packages; `attempts` are their numbers."""
-    which = {r.key(engine.runtime_id): n for n, r in reversed(list(enumerate(requests)))}
+    which = {r.key(engine.runtime_at(r.env)): n for n, r in reversed(list(enumerate(requests)))}
     failures: list[str] = []
     heard: set[int] = set()
 

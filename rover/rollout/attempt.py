@@ -12,10 +12,10 @@ from rover.harness.loop import Job, Played, Stopped
 from rover.harness.players import player_of
 from rover.policy.protocol import Session
 from rover.rollout.job import unplayed
-from rover.rollout.place import place_of, refusal
+from rover.rollout.place import place_of, refusal, runtime_at
 from rover.rollout.records import RolloutRequest
 from rover.sandbox.pool import Pool
-from rover.sandbox.protocol import Runtime, Sandbox
+from rover.sandbox.protocol import Place, Runtime, Sandbox
 from rover_store.errors import SandboxError
 
 #: so often a rollout is tried that the infrastructure spoils
@@ -41,11 +41,18 @@ class Attempts:
         refused = refusal(request.env, self.runtime)
         if refused:
             return unplayed(job, SandboxError(refused))
+        try:
+            place = place_of(request.env, self.runtime, getattr(request.policy, "place", None))
+            own = place.image if place is not None else ""
+            if own and job.key.runtime != runtime_at(request.env, self.runtime, self.runtime.runtime_id()):
+                raise SandboxError("the package's image was not there when the run began", hint="run it again")
+        except SandboxError as error:
+            return unplayed(job, error)
         played: Played | None = None
         lost: str | None = None  # why the try before was given up
         for _ in range(TRIES):
             try:
-                return tried_again(self._once(boxes, request, job, told), lost)
+                return tried_again(self._once(boxes, request, job, place, told), lost)
             except _Spoilt as error:
                 played = error.played
             except SandboxError as error:
@@ -56,7 +63,9 @@ class Attempts:
         assert played is not None
         return tried_again(played, lost)
 
-    def _once(self, boxes: Pool, request: RolloutRequest, job: Job, told: Callable[[Session], None]) -> Played:
+    def _once(
+        self, boxes: Pool, request: RolloutRequest, job: Job, place: Place | None, told: Callable[[Session], None]
+    ) -> Played:
         env, policy = request.env, request.policy
         mine: list[Session] = []
 
@@ -65,7 +74,6 @@ class Attempts:
             self.sessions.add(session)
             told(session)
 
-        place = place_of(env, self.runtime, getattr(policy, "place", None))
         try:
             with boxes.box(env.start, env.harness.limits, place) as box:
                 make_runnable(box, env.runnable)

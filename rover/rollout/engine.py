@@ -24,7 +24,7 @@ from rover.rollout.attempt import Attempts
 from rover.rollout.env import Env
 from rover.rollout.job import checked, job_of
 from rover.rollout.keeper import Blobs, Keeper, start_blobs
-from rover.rollout.place import refusal, setting
+from rover.rollout.place import refusal, runtime_at, setting
 from rover.rollout.records import (
     EndState,
     Evidence,
@@ -84,6 +84,7 @@ class Engine:
         self._stopping = self._attempts.stopping
         self._states: dict[tuple[str, str], Verdict] = {}
         self._kept: set[str] = set()
+        self._runs_in: dict[str, str] = {}  # by context
         self._memo = Memo()
         self._flights: dict[str, Future[RolloutResult]] = {}  # rollouts that somebody is running now
         self._lock = threading.Lock()
@@ -124,6 +125,13 @@ class Engine:
         finally:
             self.conditions = before
 
+    def runtime_at(self, env: Env) -> str:
+        """The id of what a package's rollouts run in here, a part of their keys; see `rover.rollout.place`."""
+        found = self._runs_in.get(env.context_id)
+        if found is None:
+            found = self._runs_in.setdefault(env.context_id, runtime_at(env, self.runtime, self.runtime_id))
+        return found
+
     # --- rollouts ----------------------------------------------------------------------------------------
     def rollouts(
         self,
@@ -157,7 +165,7 @@ class Engine:
     ) -> list[tuple[RolloutResult, Verdict | None]]:
         for env in {id(r.env): r.env for r in requests}.values():
             checked(env)
-        ids = [rollout_id(r.key(self.runtime_id)) for r in requests]
+        ids = [rollout_id(r.key(self.runtime_at(r.env))) for r in requests]
         # one piece of work a rollout; requests that differ in the verifier alone share it
         shared: dict[str, dict[str, RolloutRequest]] = {}
         for key, request in zip(ids, requests, strict=True):
@@ -262,7 +270,7 @@ class Engine:
 
     def _play(self, request: RolloutRequest) -> Played:
         """Run one rollout, or take it where it was played in lockstep."""
-        job = job_of(request, self.runtime_id)
+        job = job_of(request, self.runtime_at(request.env))
         known = self._played.pop(rollout_id(job.key), None)
         return self._attempts.play(self._boxes, request, job) if known is None else known
 
@@ -286,7 +294,7 @@ class Engine:
         return [done[number] for number in range(len(todo))]
 
     def _verdict(self, result: RolloutResult, env: Env, keeper: Keeper) -> Verdict:
-        spoilt = grading.verdict_without_grading(result, env, self.runtime_id)
+        spoilt = grading.verdict_without_grading(result, env, result.trajectory.key.runtime)
         if spoilt is not None:
             return spoilt
         known = self.evidence.get_verdict(result.id, env.verifier_id)
@@ -346,14 +354,15 @@ class Engine:
             return Judgement("infra_error", None, None, (), refused).verdict(rollout, env.verifier_id, self.runtime_id)
         graded = replace(graded, conditions=now or self.conditions)
         memo = None if fresh else self._memo
-        where = setting(env, self.runtime)
+        runtime = self.runtime_id if env.verifier.program is None else self.runtime_at(env)
         verdict: Verdict | None = None
         for _ in range(grading.TRIES):
             try:
+                where = setting(env, self.runtime)
                 judgement = grade(
                     self._boxes.box, env.verifier, env.verifier_files, graded, memo=memo, **where
                 )  # fmt: skip
-                verdict = judgement.verdict(rollout, env.verifier_id, self.runtime_id)
+                verdict = judgement.verdict(rollout, env.verifier_id, runtime)
             except SandboxError as error:
                 if self._stopping.is_set():
                     raise Stopped from None
@@ -362,7 +371,7 @@ class Engine:
                     verifier=env.verifier_id,
                     outcome="infra_error",
                     reason=f"SandboxError: {error.message}",
-                    runtime=self.runtime_id,
+                    runtime=runtime,
                 )
             if verdict.outcome not in ("infra_error", "verifier_error"):
                 break

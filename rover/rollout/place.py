@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from dataclasses import replace
 from typing import TypedDict
 
 from rover.rollout.env import Env, below
-from rover.sandbox.protocol import Place, Runtime, lacking
+from rover.sandbox.protocol import Images, Place, Runtime, lacking
+from rover_store.errors import SandboxError
+from rover_store.ids import digest
 from rover_store.records import Limits
 
 #: what the files of an environment folder are called in a package
 ENVIRONMENT = "context/environment/"
 
+#: images that a runtime was asked for, by the context that wants them: a name may come to mean another image, and a
+#: Dockerfile gives another one each time that it is built, so each is settled once
+_SETTLED: weakref.WeakKeyDictionary[Images, dict[str, str]] = weakref.WeakKeyDictionary()
+_SETTLING = threading.Lock()
+
 
 def place_of(env: Env, runtime: Runtime, beside: Place | None = None) -> Place | None:
     """The place of a package's rollouts; None for a plain one. `beside` is what a policy needs there.
 
-    An image is used where the runtime has images; a package that cannot do without says so in `requires`.
+    An image is used where the runtime has images; a package that cannot do without says so in `requires`. It is named
+    by its id. SandboxError where it is not to be had.
     """
     found = _own(env, runtime)
     if beside is None:
@@ -40,13 +50,45 @@ def _own(env: Env, runtime: Runtime) -> Place | None:
     if images and not said.image and said.dockerfile:
         build = tuple(below(env.files, ENVIRONMENT).items())
     dockerfile = f"context/{said.dockerfile}".removeprefix(ENVIRONMENT)
-    return Place(
+    place = Place(
         links=((said.workdir, ""),) if said.workdir else (),
         image=said.image if images else "",
         build=build,
         dockerfile=dockerfile if build else "Dockerfile",
         env=tuple(sorted(said.env.items())),
     )
+    if not (place.image or place.build) or not isinstance(runtime, Images):
+        return place
+    return replace(place, image=_settled(runtime, env.context_id, place), build=(), dockerfile="Dockerfile")
+
+
+def _settled(runtime: Images, context: str, place: Place) -> str:
+    """The id of the image of a place, the same one for every rollout of this runtime."""
+    known = _SETTLED.get(runtime, {}).get(context)
+    if known is None:
+        with _SETTLING:  # nothing is built twice
+            ids = _SETTLED.setdefault(runtime, {})
+            known = ids.get(context)
+            if known is None:
+                known = ids[context] = runtime.image_id(place)
+    return known
+
+
+def runtime_at(env: Env, runtime: Runtime, plain: str) -> str:
+    """The id of what a package's rollouts run in: `plain`, the runtime's own, and the image where there is one.
+
+    Where the image is not to be had, an id of nothing that ran: those rollouts are spoilt, and never kept.
+    """
+    try:
+        place = _own(env, runtime)
+    except SandboxError:
+        return digest([plain, "no image"])
+    return digest([plain, place.image]) if place is not None and place.image else plain
+
+
+def graded_in(env: Env, runtime: Runtime, plain: str) -> str:
+    """The same of what its verifier runs in: a program where the agent worked, checks in a plain box."""
+    return plain if env.verifier.program is None else runtime_at(env, runtime, plain)
 
 
 def refusal(env: Env, runtime: Runtime) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from rover.rollout import grading
 from rover.rollout.env import Env
 from rover.rollout.keeper import Keeper
-from rover.rollout.place import setting
+from rover.rollout.place import graded_in, setting
 from rover.rollout.records import EndState, Evidence, MemoryEvidence
 from rover.rollout.statuses import Key, Row, StatusFile
 from rover.rollout.together import Done
@@ -27,6 +27,7 @@ from rover.verify.many import Asked, Known, know
 from rover.verify.plan import Graded as State
 from rover.verify.plan import plan
 from rover_store.errors import SandboxError
+from rover_store.ids import digest
 from rover_store.records import Criterion, Limits, Score, Verdict
 
 #: rollouts of one call that are judged by a verifier whose checks run out of time, before the rest is given up
@@ -117,7 +118,7 @@ class TreeGrader:
             if self._kept(env, done) is None:
                 ends[done.result.id] = Asked(env.verifier.criteria, grading.of_rollout(done.result, env), True)
             for tree in _trees(done)[:-1] if ways else ():
-                key = (env.verifier_id, env.start_tree, tree)
+                key = self._key(env, tree)
                 if key not in self._rows and key not in between:
                     between[key] = Asked(_progress(env), _state(env, done, tree), False)
         env, asked = items[0][0], [*ends.values(), *between.values()]
@@ -128,7 +129,7 @@ class TreeGrader:
 
     def _one(self, env: Env, done: Done, keeper: Keeper, ways: bool) -> Graded:
         criteria = env.verifier.criteria
-        spoilt = grading.verdict_without_grading(done.result, env, self.runtime_id)
+        spoilt = grading.verdict_without_grading(done.result, env, done.result.trajectory.key.runtime)
         if spoilt is not None:
             nothing = (None,) * len(criteria)
             return Graded(spoilt, (nothing,) * (len(_trees(done)) if ways else 0), criteria)
@@ -151,24 +152,26 @@ class TreeGrader:
         ran out: a check that hangs would take it again and again."""
         if self._late[env.verifier_id] >= MOST_LATE:
             return Verdict(
-                rollout=done.result.id, verifier=env.verifier_id, outcome="verifier_error", runtime=self.runtime_id,
+                rollout=done.result.id, verifier=env.verifier_id, outcome="verifier_error",
+                runtime=done.result.trajectory.key.runtime,
                 reason=f"not judged: time ran out for its checks on {MOST_LATE} others",
             )  # fmt: skip
         state = grading.of_rollout(done.result, env)
+        runtime = graded_in(env, self._runtime, self.runtime_id)
         for left in reversed(range(grading.TRIES)):
             try:
                 found = grade(
                     self._boxes.box, env.verifier, env.verifier_files, state,
                     memo=self._known.memo, **setting(env, self._runtime, self._limits),
                 )  # fmt: skip
-                verdict = found.verdict(done.result.id, env.verifier_id, self.runtime_id)
+                verdict = found.verdict(done.result.id, env.verifier_id, runtime)
             except SandboxError as error:
                 verdict = Verdict(
                     rollout=done.result.id,
                     verifier=env.verifier_id,
                     outcome="infra_error",
                     reason=f"SandboxError: {error.message}",
-                    runtime=self.runtime_id,
+                    runtime=runtime,
                 )
             late = ran_out(verdict.scores)
             self._late[env.verifier_id] += late
@@ -178,7 +181,7 @@ class TreeGrader:
 
     def _row(self, env: Env, done: Done, tree: str) -> Row:
         """Statuses on a tree on the way, asked for once."""
-        key = (env.verifier_id, env.start_tree, tree)
+        key = self._key(env, tree)
         if key not in self._rows:
             state = _state(env, done, tree)
             try:
@@ -189,6 +192,14 @@ class TreeGrader:
                 return row  # what was not asked may be known another time
             self._rows[key] = self._new[key] = row
         return self._rows[key]
+
+    def _key(self, env: Env, tree: str) -> Key:
+        """What a row rests on: with a program also where, and within which limits, it runs."""
+        verifier = env.verifier_id
+        if env.verifier.program is not None:
+            where = graded_in(env, self._runtime, self.runtime_id)
+            verifier = digest([verifier, env.context_id, env.harness_id, where])
+        return (verifier, env.start_tree, tree)
 
     def _asked(self, env: Env, state: State) -> Row:
         """What is known of a state; the rest is run now."""

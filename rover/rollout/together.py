@@ -24,7 +24,7 @@ from rover.rollout.attempt import Attempts, tried_again
 from rover.rollout.env import Env
 from rover.rollout.job import checked, job_of, unplayed
 from rover.rollout.keeper import Blobs, Keeper, start_blobs
-from rover.rollout.place import is_plain
+from rover.rollout.place import is_plain, runtime_at
 from rover.rollout.records import EndState, Evidence, RolloutRequest, RolloutResult, rollout_id
 from rover.sandbox.lanes import LaneBox
 from rover.sandbox.pool import Pool
@@ -61,6 +61,7 @@ class Together:
         clock: Callable[[], float] = time.monotonic,
         timed: Callable[[str, Handler], Handler] = lambda kind, handler: handler,
     ) -> None:
+        self._runtime = runtime
         self.runtime_id = runtime.runtime_id()
         #: wraps the handlers of `tools` and `act`, for whoever measures
         self._timed = timed
@@ -140,7 +141,7 @@ class Together:
 
     def _one(self, meeting: Rendezvous, number: int, request: RolloutRequest) -> Done:
         """One rollout in its lane, or in a box of its own; where the infrastructure fails, once more."""
-        job = job_of(request, self.runtime_id)
+        job = job_of(request, runtime_at(request.env, self._runtime, self.runtime_id))
         if not shares_a_box(request):
             sessions: list[Session] = []
             found = self._apart.play(self._boxes, request, job, told=sessions.append)

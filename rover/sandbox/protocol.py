@@ -175,6 +175,15 @@ class Probe:
 
 
 @runtime_checkable
+class Images(Protocol):
+    """What a runtime that offers `image` has beside."""
+
+    def image_id(self, place: Place) -> str:
+        """What the image of a place really is, built where it has to be: an id that names these very bytes, and that
+        `Place.image` takes. SandboxError where it is not to be had."""
+
+
+@runtime_checkable
 class Runtime(Protocol):
     """A kind of sandbox. It may also name what it cannot give (`unmet`) and what it can beyond a plain box
     (`offers`), as tuples; see `lacking`."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rover.rollout import grading
 from rover.rollout.env import Env, load_env
 from rover.rollout.keeper import start_blobs
+from rover.rollout.place import runtime_at
 from rover.rollout.progress import Graded, TreeGrader
 from rover.rollout.records import RolloutRequest, rollout_id
 from rover.rollout.together import Done, Together
@@ -75,7 +76,7 @@ class Arena:
         """`statuses`: a file in which what trees were graded as outlives the arena."""
         self.store = store
         self.commit = commit
-        self.runtime_id = runtime.runtime_id()
+        self._runtime, self.runtime_id = runtime, runtime.runtime_id()
         self.timing = timing or Timing()
         #: serves the turns of what is played now
         self.actor: Actor | None = None
@@ -113,7 +114,7 @@ class Arena:
 
     def known(self, request: RolloutRequest) -> tuple[str, Trajectory, Verdict] | None:
         """A rollout and its verdict as the evidence holds them."""
-        key = request.key(self.runtime_id)
+        key = request.key(runtime_at(request.env, self._runtime, self.runtime_id))
         rollout = rollout_id(key)
         trajectory = self.store.evidence.get_rollout(rollout)
         if trajectory is None or trajectory.end == "infra_error" or trajectory.key != key:

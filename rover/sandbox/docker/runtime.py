@@ -64,6 +64,11 @@ class DockerRuntime:
         image = found["Id"] if found else self._image  # it brings a Python and libraries of its own
         return runtime_id(self.kind, 1, self.unmet, ("sandbox/docker/inside",), image)
 
+    def image_id(self, place: Place) -> str:
+        engine = self._engine()
+        engine.reach()
+        return str(images.own_image(engine, place)["Id"])
+
     def open(self, files: Files, *, limits: Limits | None = None, place: Place | None = None) -> DockerSandbox:
         engine = self._engine()
         engine.reach()
