@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rover.policy.named import named_paths
 from rover.policy.solution import SCRIPT, WHERE, SolutionPolicy
 from rover.rollout.env import Env, below
-from rover.rollout.records import RolloutRequest, RolloutResult, seed_for
+from rover.rollout.records import RolloutRequest, RolloutResult, changed, seed_for
 from rover.sandbox.protocol import Files
 from rover_store.records import Verdict
 
@@ -92,15 +92,14 @@ def demanded(env: Env, end: Files) -> tuple[str, ...]:
     return tuple(path for path in made if PurePosixPath(path).name in names) or made
 
 
-def broken_states(env: Env, end: Files) -> Iterator[tuple[str, dict[str, bytes]]]:
+def broken_states(env: Env, end: Files) -> Iterator[tuple[str, Files]]:
     """End states that lack what the request names, each with a name: one file of the solution's gone, empty, or as
     it was. Of files that only the solution knows nothing can be said."""
     named = set(named_paths(env.instruction, env.workdir))
     for path in [p for p in demanded(env, end) if p in named][:MOST_NEGATIVES]:
-        rest = {p: d for p, d in end.items() if p != path}
         if path in env.start:
-            yield f"revert-{path}", {**rest, path: env.start[path]}
+            yield f"revert-{path}", changed(end, {path: env.start[path]})
             continue
-        yield f"delete-{path}", rest
+        yield f"delete-{path}", changed(end, {path: None})
         if end[path].strip():
-            yield f"empty-{path}", {**rest, path: b""}
+            yield f"empty-{path}", changed(end, {path: b""})

@@ -20,7 +20,7 @@ from rover.construct.solved import Solved, broken_states, demanded, solution_of,
 from rover.policy.named import named_paths
 from rover.policy.solution import SLIPS
 from rover.rollout.env import Env, tree_of
-from rover.rollout.records import RolloutRequest, seed_for
+from rover.rollout.records import RolloutRequest, changed, seed_for
 from rover_store.ids import COMPONENTS, digest
 from rover_store.records import Admission
 
@@ -49,7 +49,7 @@ class Case:
     """An end state that calibration never had. `sure`: it is wrong, whatever else might be right."""
 
     name: str
-    state: dict[str, bytes]
+    state: Files
     sure: bool
 
 
@@ -97,13 +97,12 @@ def held_out(env: Env, end: Files, again: Files, rng: random.Random) -> list[Cas
 def _broken(env: Env, end: Files, again: Files, rng: random.Random) -> Iterator[Case]:
     named = set(named_paths(env.instruction, env.workdir))
     for path in [p for p in demanded(env, end) if p in named and end[p].strip()]:
-        rest = {p: d for p, d in end.items() if p != path}
-        yield Case(f"delete-{path}", rest, True)
-        yield Case(f"empty-{path}", {**rest, path: b""}, True)
+        yield Case(f"delete-{path}", changed(end, {path: None}), True)
+        yield Case(f"empty-{path}", changed(end, {path: b""}), True)
         if end[path] != again.get(path):
             continue
         for what, data in spoilt(path, end[path], rng):
-            yield Case(f"{what}-{path}", {**rest, path: data}, False)
+            yield Case(f"{what}-{path}", changed(end, {path: data}), False)
 
 
 def spoilt(path: str, data: bytes, rng: random.Random) -> Iterator[tuple[str, bytes]]:

@@ -192,7 +192,7 @@ def reference_state(env: Env) -> Files:
     return dict(sorted(state.items()))
 
 
-def in_the_way(path: str, state: Files) -> list[str]:
+def in_the_way(path: str, state: Iterable[str]) -> list[str]:
     """Files of a state that stand where a file of this path has to go: as a folder of it, or below it."""
     above = {path[:i] for i, c in enumerate(path) if c == "/"}
     return [other for other in state if other in above or other.startswith(path + "/")]

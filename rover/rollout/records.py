@@ -8,12 +8,13 @@ from typing import NamedTuple, Protocol
 
 from rover.harness.manifest import Manifest
 from rover.policy.protocol import Policy
-from rover.rollout.env import Env
+from rover.rollout.env import Env, in_the_way
+from rover.sandbox.protocol import Files
 from rover_store.errors import StoreError
 from rover_store.evidence import Recorded
-from rover_store.ids import digest
+from rover_store.ids import blob_id, digest
 from rover_store.records import Budget, RolloutKey, Trajectory, Verdict
-from rover_store.trees import LINK, TreeItem
+from rover_store.trees import EXECUTABLE, FILE, LINK, TreeItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,26 @@ class EndState(Mapping[str, bytes]):
         """Read every file now, blobs in `known` apart: what was deleted meanwhile is found before it is relied on."""
         self._held = {blob: known[blob] if blob in known else self._read(blob) for blob in set(self._items.values())}
 
+    def changed(self, changes: Mapping[str, bytes | TreeItem | None]) -> EndState:
+        """A copy with other files, all else with its links and modes.
+
+        Bytes take the mode of the file that they replace; an item is a file or link of this state, under another path;
+        None: no file. What is in the way of a path goes.
+        """
+        items, new = dict(self.manifest), dict[str, bytes]()
+        for path, item in changes.items():
+            was = items.pop(path, None)
+            for other in in_the_way(path, items) if item is not None else ():
+                del items[other]
+            if isinstance(item, bytes):
+                new[blob_id(item)] = item
+                mode = EXECUTABLE if was is not None and was.mode == EXECUTABLE else FILE
+                items[path] = TreeItem(mode, blob_id(item))
+            elif item is not None:
+                items[path] = item
+        known = {**self._held, **new}
+        return EndState(items, lambda blob: known[blob] if blob in known else self._read(blob))
+
     def __getitem__(self, path: str) -> bytes:
         blob = self._items[path]
         return self._held[blob] if blob in self._held else self._read(blob)
@@ -83,8 +104,18 @@ class PrunedState(EndState):
     def __len__(self) -> int:
         raise self._gone()
 
+    def changed(self, changes: Mapping[str, bytes | TreeItem | None]) -> EndState:
+        raise self._gone()
+
     def _gone(self) -> StoreError:
         return StoreError(f"{self._package}: the workspaces of this rollout were pruned", hint="run it again")
+
+
+def changed(state: Files, changes: Mapping[str, bytes | None]) -> Files:
+    """A state with other files; one that was recorded keeps its links and modes."""
+    if isinstance(state, EndState):
+        return state.changed(changes)
+    return {path: data for path, data in {**state, **changes}.items() if data is not None}
 
 
 @dataclass(frozen=True, slots=True)

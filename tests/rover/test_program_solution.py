@@ -14,14 +14,14 @@ from program_packages import CHECK, ORDERS, REPORT, SOLVE, TEST, container_env, 
 from rover.cli.main import run as cli
 from rover.construct.calibrate import calibrate
 from rover.construct.references import problems
-from rover.construct.solved import demanded, solution_of, solved, variables_of
+from rover.construct.solved import broken_states, demanded, solution_of, solved, variables_of
 from rover.policy.named import named_paths
 from rover.policy.null import NULL_POLICIES, attackers
 from rover.policy.scripted import ScriptedPolicy
 from rover.policy.solution import FOLDER, SolutionPolicy
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env, env_from_files
-from rover.rollout.records import RolloutRequest
+from rover.rollout.records import EndState, RolloutRequest, changed
 from rover.sandbox.protocol import Runtime, lacking
 from rover.sandbox.registry import make_runtime
 from rover_store.errors import UsageError
@@ -184,6 +184,23 @@ def test_links_that_the_solution_leaves_are_there_when_it_is_graded_again(engine
     )
     rows = {row.case: row.observed for row in calibrate(engine, env).rows}
     assert (rows["solution"], rows["solution-again"]) == ("accepted", "accepted")
+
+
+def test_a_changed_copy_of_an_end_state_keeps_links_and_modes(engine: Engine) -> None:
+    more = b"cp report.json run.json; chmod 755 run.json; ln -s report.json latest; mkdir d; echo x > d/x\n"
+    env = container_env(solution={"solve.sh": SOLVE + more})
+    [result] = engine.rollouts([RolloutRequest(env, policy(env), 1)])
+    end = result.end
+    other = end.changed({"run.json": b"new", "report.json": None, "d": end.manifest["run.json"], "more": b"1"})
+    assert {p: oct(i.mode) for p, i in other.manifest.items()} == {
+        "data/orders.csv": "0o100644", "run.json": "0o100755", "latest": "0o120000", "d": "0o100755",
+        "more": "0o100644",
+    }  # fmt: skip
+    assert (other["run.json"], other["d"], other["more"], other.links) == (b"new", REPORT, b"1", ("latest",))
+    assert (end["run.json"], "report.json" in end, "d/x" in end) == (REPORT, True, True)
+    negatives = dict(broken_states(env, end))
+    assert all(isinstance(state, EndState) and state.links == ("latest",) for state in negatives.values())
+    assert changed({"a": b"1", "b": b"2"}, {"a": None, "c": b"3"}) == {"b": b"2", "c": b"3"}
 
 
 def test_records_that_do_not_fit() -> None:

@@ -15,6 +15,8 @@ from rover.diagnose.runs import Run, with_room
 from rover.policy.named import below, named_paths
 from rover.policy.solution import SCRIPT, WHERE
 from rover.rollout.env import Env, env_from_files
+from rover.rollout.records import EndState
+from rover.sandbox.protocol import Files
 from rover_store.ids import ComponentName, blob_id
 from rover_store.records import Finding
 from rover_store.records.components import ContextFile
@@ -119,11 +121,11 @@ class DeliverableNames(_OfPrograms):
         run = ctx.runs.demonstrator
         if run is None or run.end != "completed" or run.verdict.outcome == "infra_error":
             return ()
-        end = dict(run.result.end)
-        return tuple(f for odd in odd_names(ctx.env, end) for f in self._finding(ctx, run, end, odd))
+        names = odd_names(ctx.env, dict(run.result.end))
+        return tuple(f for odd in names for f in self._finding(ctx, run, odd))
 
-    def _finding(self, ctx: ProbeContext, run: Run, end: dict[str, bytes], odd: Odd) -> Iterator[Finding]:
-        passed = run.verdict.outcome == "passed"
+    def _finding(self, ctx: ProbeContext, run: Run, odd: Odd) -> Iterator[Finding]:
+        passed, end = run.verdict.outcome == "passed", run.result.end
         if odd.who == "task" and passed and not _passes(ctx, _moved(end, odd.path, odd.found)):
             text = f"the request asks for {odd.found}; solution and tests have {odd.path}, and reject the other name"
             yield self._named("renamed_deliverable", text, ("task", "verifier"), run, odd)
@@ -131,7 +133,7 @@ class DeliverableNames(_OfPrograms):
             text = f"the request does not say where the result has to go: solution and tests have {odd.path}"
             found = self._named("missing_given", text, ("task",), run, odd)
             yield found.model_copy(update={"details": {**found.details, "value": odd.path, "stated_in": "instruction"}})
-        elif odd.who == "verifier" and not passed and _passes(ctx, {**end, odd.found: end[odd.path]}):
+        elif odd.who == "verifier" and not passed and _passes(ctx, end.changed({odd.found: end.manifest[odd.path]})):
             text = f"the tests read {odd.found}; request and solution have {odd.path}"
             yield self._named("renamed_deliverable", text, ("verifier", "task"), run, odd)
         elif odd.who == "solution" and not passed:
@@ -242,12 +244,12 @@ def without(env: Env, path: str) -> Env:
     return env_from_files({**files, "context/context.json": context.dump()}, env.resources)
 
 
-def _passes(ctx: ProbeContext, state: dict[str, bytes]) -> bool:
+def _passes(ctx: ProbeContext, state: Files) -> bool:
     return ctx.engine.grade_state(ctx.env, state).outcome == "passed"
 
 
-def _moved(end: dict[str, bytes], old: str, new: str) -> dict[str, bytes]:
-    return {**{p: d for p, d in end.items() if p != old}, new: end[old]}
+def _moved(end: EndState, old: str, new: str) -> EndState:
+    return end.changed({old: None, new: end.manifest[old]})
 
 
 def _failures(run: Run) -> str:
