@@ -26,6 +26,7 @@ INSIDE = (
     "harness/transcript.py",
     "verify/checklib",
     "verify/inside.py",
+    "verify/inside_layout.py",
     "verify/process.py",
 )
 

@@ -1,29 +1,66 @@
-"""Links of an end state that stay inside it, resolved as a kernel would, with nothing followed on a disk."""
+"""Links of an end state that stay inside it, resolved as a kernel would, with nothing followed on a disk.
+
+Whoever made the state chose the links, so what they cost is bounded: how many are taken, and how many steps all of them
+together may need.
+"""
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Container, Iterable, Mapping
+from typing import NamedTuple
 
 #: links in a row, as the kernel has it
 MOST = 40
+#: links of one state that are laid out, and names that are looked at to see where all of them end
+MOST_LINKS, MOST_STEPS = 5_000, 1_000_000
 
 
-def inside(targets: Mapping[str, bytes], files: Iterable[str], workdir: str = "") -> dict[str, str]:
+class Inside(NamedTuple):
+    """`links` stay inside: path -> relative target. `left` counts those that were not even looked at; `why` says it."""
+
+    links: dict[str, str]
+    left: int = 0
+    why: str = ""
+
+
+def inside(targets: Mapping[str, bytes], files: Iterable[str], workdir: str = "") -> Inside:
     """The links among `targets` (path -> what it points to) that end at a file or folder of the end state.
 
     An absolute target below `workdir` is one inside; it is given relative, so that it stays so wherever the end state
     is laid out. All others are left out: they would show what the agent never had, or stand for a reward.
     """
     known = set(files)
-    folders = {path[:i] for path in (*known, *targets) for i, c in enumerate(path) if c == "/"} | {""}
+    folders = folders_of((*known, *targets)) | {""}
     links = {path: _relative(path, target, workdir) for path, target in targets.items()}
     out: dict[str, str] = {}
-    for path, target in sorted(links.items()):
-        end = _resolve(path, links, folders, MOST) if target is not None else None
+    steps = _Steps(MOST_STEPS)
+    for number, (path, target) in enumerate(sorted(links.items())):
+        why = "" if len(out) < MOST_LINKS else f"a state may have {MOST_LINKS}"
+        if why or steps.left <= 0:
+            return Inside(out, len(links) - number, why or "they lead too far around")
+        end = _resolve(path, links, folders, steps) if target is not None else None
         if target is not None and end is not None and (end in known or end in folders):
             out[path] = target
-    return out
+    return Inside(out)
+
+
+def folders_of(paths: Iterable[str]) -> set[str]:
+    """Every folder that some paths lie in."""
+    found: set[str] = set()
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in found:
+            found.add(folder)
+            folder = folder.rpartition("/")[0]
+    return found
+
+
+class _Steps:
+    """How many names may still be looked at."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
 
 
 def _relative(path: str, target: bytes, workdir: str) -> str | None:
@@ -43,12 +80,16 @@ def _relative(path: str, target: bytes, workdir: str) -> str | None:
     return posixpath.join("../" * path.count("/"), rest) or "."
 
 
-def _resolve(path: str, links: Mapping[str, str | None], folders: Container[str], left: int) -> str | None:
-    """Where a path of the end state ends; None where it leaves it, or at nothing."""
-    at: list[str] = []
-    parts = path.split("/")
+def _resolve(path: str, links: Mapping[str, str | None], folders: Container[str], steps: _Steps) -> str | None:
+    """Where a path of the end state ends; None where it leaves it, at nothing, or after too many steps."""
+    at: list[str] = []  # the folders on the way, each by its whole path
+    parts = path.split("/")[::-1]  # the next one is the last
+    left = MOST
     while parts:
-        part = parts.pop(0)
+        steps.left -= 1
+        if steps.left < 0:
+            return None
+        part = parts.pop()
         if part in ("", "."):
             continue
         if part == "..":
@@ -56,14 +97,14 @@ def _resolve(path: str, links: Mapping[str, str | None], folders: Container[str]
                 return None
             at.pop()
             continue
-        at.append(part)
-        here = "/".join(at)
+        here = f"{at[-1]}/{part}" if at else part
         if here in links:
             target, left = links[here], left - 1
             if target is None or left < 0:
                 return None
-            at.pop()
-            parts = target.split("/") + parts
-        elif parts and here not in folders:
+            parts += target.split("/")[::-1]
+            continue
+        at.append(here)
+        if parts and here not in folders:
             return None
-    return "/".join(at)
+    return at[-1] if at else ""

@@ -11,15 +11,15 @@ can stand for the program's files or for a reward.
 
 from __future__ import annotations
 
-import posixpath
 import re
-import shlex
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
 
+from rover.sandbox.paths import check_paths
 from rover.sandbox.protocol import Completed, Files, Place, Sandbox
-from rover.verify.links import inside
+from rover.verify.links import folders_of, inside
 from rover.verify.plan import Graded, regular
 from rover.verify.reward import BARE, NoReward, rewards_of
 from rover.verify.shown import Memo
@@ -35,17 +35,32 @@ CHECK = "program"
 #: room beside the end state for what a program writes
 ROOM_BYTES, ROOM_FILES = 64 << 20, 2_000
 
+#: the call that lays out what plain files cannot say, and what it may use whatever the package's own limits are
+PREPARE = "rover.verify.inside_layout:prepare"
+PREPARING = Limits(wall_s=60.0, cpu_s=60.0, file_bytes=4 << 30)
+
 #: lends a box that holds some files, at a place
 Borrow = Callable[..., AbstractContextManager[Sandbox]]
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a program said: rewards by key and in words how it ended, or in `error` why there are none."""
+    """What a program said: rewards by key and in words how it ended, or in `error` why there are none.
+
+    `failed`: the state could not even be shown to it, which counts as nothing done.
+    """
 
     rewards: Mapping[str, float]
     reason: str
     error: str = ""
+    failed: bool = False
+
+
+class Prepared(NamedTuple):
+    """What is laid out beside plain files, for the call, and in words what is not."""
+
+    payload: dict[str, Any]
+    note: str = ""
 
 
 def program_scores(
@@ -64,7 +79,7 @@ def program_scores(
         Score(
             criterion=c.id,
             requirement=c.requirement,
-            score=0.0 if (error := _missing(c.id, said)) else said.rewards[c.id],
+            score=0.0 if (error := _missing(c.id, said)) or said.failed else said.rewards[c.id],
             weight=c.weight,
             critical=c.critical,
             reason=error or said.reason,
@@ -88,19 +103,21 @@ def run_program(
     assert verifier.program is not None
     program, place = verifier.program, place or Place()
     state, _ = regular(graded)
+    if why := unholdable(state):
+        return unlaid(why)
     files = layout(program, verifier_files, state)
     prepared = preparation(files, graded, place)
-    where, room = grading_place(place), bounds(program, limits or Limits(), files)
+    where, room = grading_place(place), bounds(program, limits or Limits(), files, prepared)
     key = ""
     if memo is not None:
         # everything of the place counts; of its files the ids do
         at = {**asdict(replace(where, build=())), "build": memo.ids(dict(where.build))}
-        seen = [program.model_dump(mode="json"), memo.ids(files), prepared, at, room.model_dump(mode="json")]
+        seen = [program.model_dump(mode="json"), memo.ids(files), list(prepared), at, room.model_dump(mode="json")]
         key = digest(["program", *seen, graded.conditions.seed])
         if (known := memo.known.get(key)) is not None:
             return Said(known["rewards"], known["reason"])
     said = _run(box, program, files, prepared, where, room, graded)
-    if memo is not None and not said.error:
+    if memo is not None and not (said.error or said.failed):
         memo.known[key] = {"rewards": dict(said.rewards), "reason": said.reason}
     return said
 
@@ -125,17 +142,15 @@ def layout(program: Program, verifier_files: Files, end: Files) -> dict[str, byt
     return out | {f"{TESTS}/{p[len(where) :]}": d for p, d in verifier_files.items() if p.startswith(where)}
 
 
-def preparation(files: Files, graded: Graded, place: Place) -> str:
-    """A script that makes what plain files cannot: empty folders, modes, links that stay inside the end state."""
+def preparation(files: Files, graded: Graded, place: Place) -> Prepared:
+    """What plain files cannot say: empty folders, modes, links that stay inside the end state."""
     run = {path for path, data in files.items() if path.startswith(f"{TESTS}/") and is_script(data)}
     run |= {f"{APP}/{path}" for path in executables(graded)} & files.keys()
-    links = inside(graded.links, graded.end, workdir_of(place))
-    lines = [f"mkdir -p {APP} {TESTS} {OUT} {LOGS}/agent {LOGS}/artifacts"]
-    lines += [f"chmod 755 -- {shlex.quote(path)}" for path in sorted(run)]
-    for path, target in links.items():
-        lines += [f"mkdir -p -- {shlex.quote(posixpath.dirname(f'{APP}/{path}'))}"]
-        lines += [f"ln -s -- {shlex.quote(target)} {shlex.quote(f'{APP}/{path}')}"]
-    return "\n".join(["set -e", *lines, ""])
+    found = inside(graded.links, graded.end, workdir_of(place))
+    links = [[f"{APP}/{path}", target] for path, target in found.links.items()]
+    folders = [APP, TESTS, OUT, f"{LOGS}/agent", f"{LOGS}/artifacts"]
+    note = f"{found.left} of {len(graded.links)} links are left out: {found.why}" if found.left else ""
+    return Prepared({"folders": folders, "executables": sorted(run), "links": links}, note)
 
 
 def executables(graded: Graded) -> set[str]:
@@ -151,15 +166,21 @@ def is_script(data: bytes) -> bool:
     return data.startswith((b"#!", b"\x7fELF"))
 
 
-def bounds(program: Program, limits: Limits, files: Files) -> Limits:
-    """The limits of a grading: the program's own time, and room for its files beside what a workspace may hold."""
-    laid = sum(len(data) for path, data in files.items() if path.startswith(f"{TESTS}/"))
+def bounds(program: Program, limits: Limits, files: Files, prepared: Prepared) -> Limits:
+    """The limits of a grading: the program's own time, and room for what is laid out beside what a workspace may hold.
+
+    A file whose mode is changed takes its room once more, and so do the folders that it lies in.
+    """
+    run, links = prepared.payload["executables"], [path for path, _ in prepared.payload["links"]]
+    tests = (path for path in files if path.startswith(f"{TESTS}/"))
+    laid = sum(len(files[path]) for path in {*tests, *run})
+    folders = folders_of([*files, *links])
     return limits.model_copy(
         update={
             "wall_s": program.seconds,
             "cpu_s": max(limits.cpu_s, program.seconds),
             "disk_bytes": limits.disk_bytes + laid + ROOM_BYTES,
-            "inodes": limits.inodes + len(files) + ROOM_FILES,
+            "inodes": limits.inodes + len(files) + len(folders) + len(links) + ROOM_FILES,
         }
     )
 
@@ -168,7 +189,7 @@ def _run(
     box: Sandbox | Borrow,
     program: Program,
     files: Files,
-    prepared: str,
+    prepared: Prepared,
     place: Place,
     limits: Limits,
     graded: Graded,
@@ -181,9 +202,11 @@ def _run(
     workdir = next((path for path, folder in place.links if folder == APP), APP)
     argv = ["sh", "-c", 'cd "$0" && exec "$@"', workdir, *program.argv]
     with _lent(box, files, limits, place) as lent:
-        made = lent.run(["sh"], stdin=prepared.encode(), limits=limits.model_copy(update={"wall_s": 60.0}))
-        if made.exit_code != 0:
-            raise SandboxError(f"the end state could not be laid out{_told(made.stderr)}")
+        made = lent.call(PREPARE, prepared.payload, limits=PREPARING)
+        if made.breach == "cancelled":
+            raise SandboxError("the box was closed meanwhile")
+        if made.error:
+            return unlaid(made.error)
         done = lent.run(argv, env=env, limits=limits)
         if done.breach == "cancelled":
             raise SandboxError("the box was closed meanwhile")
@@ -195,7 +218,30 @@ def _run(
     except NoReward as error:
         return Said({}, "", f"the program gave no reward that can be believed: {error}; it {_ended(done)}")
     gave = ", ".join(f"{value:g}" if key == BARE else f"{key} {value:g}" for key, value in sorted(rewards.items()))
-    return Said(rewards, f"the program gives {gave[:200]}; it {_ended(done)}{failures(done)}")
+    notes = "".join(f"; {note}" for note in (prepared.note, _not_made(made.value)) if note)
+    return Said(rewards, f"the program gives {gave[:200]}; it {_ended(done)}{failures(done)}{notes}")
+
+
+def unlaid(why: str) -> Said:
+    """What is said of an end state that no box can hold: it is no work, whoever left it, and no fault of the box."""
+    return Said({}, f"the end state cannot be laid out: {why}", failed=True)
+
+
+def unholdable(state: Files) -> str:
+    """Why no file system can hold a state; empty where one can."""
+    try:
+        check_paths(state)
+    except SandboxError as error:
+        return error.message
+    both = folders_of(state) & state.keys()
+    return f"{min(both)[:100]!r} is a file and a folder" if both else ""
+
+
+def _not_made(value: Mapping[str, Any]) -> str:
+    """What of links and modes could not be made, in words."""
+    if not value["failed"]:
+        return ""
+    return f"{value['failed']} links or modes could not be laid out ({', '.join(value['told'])})"
 
 
 _TEMPLATE = re.compile(r"\$\{([^}:]+)(?::-(.*))?\}")
@@ -246,7 +292,7 @@ def _told(stderr: bytes) -> str:
 
 def _missing(key: str, said: Said) -> str:
     """Why there is no score under a key; empty where there is one."""
-    if said.error or key in said.rewards:
+    if said.error or said.failed or key in said.rewards:
         return said.error
     others = ", ".join(sorted(said.rewards))[:120]
     return f"the program gave no reward called {key!r} (it gave {others})"
