@@ -59,7 +59,7 @@ class HarborExporter:
             if made.name and digest:
                 tasks.append({"name": made.name, "digest": digest})
             else:
-                why = "its .harborignore decides its digest" if made.name else "it has no name of the form org/name"
+                why = "its own ignore rules decide its digest" if made.name else "it has no name of the form org/name"
                 notes = (*notes, f"{why}: dataset.toml does not list it")
             yield Exported(entry.name, place, notes)
         if tasks:

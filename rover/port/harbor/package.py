@@ -7,7 +7,6 @@ refused, not taken in part.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -39,8 +38,6 @@ from rover_store.records import (
 from rover_store.records.base import to_json as dumped
 from rover_store.records.components import Environment
 
-#: Harbor takes such lines off the head of a text before an agent sees it
-_CANARY = re.compile(r"(<!--.*canary.*-->|#.*canary.*)", re.IGNORECASE)
 MOST_SOURCES = 2_000
 
 
@@ -251,7 +248,7 @@ def _text(item: Item, path: str) -> tuple[str, str]:
         raise PackageError(path, "", f"is not UTF-8 at byte {error.start}") from None
     lines = text.split("\n")
     at = 0
-    while at < len(lines) and _CANARY.fullmatch(lines[at].strip()):
+    while at < len(lines) and _is_canary(lines[at].strip().lower()):
         at += 1
     while at and at < len(lines) and not lines[at].strip():
         at += 1
@@ -259,6 +256,12 @@ def _text(item: Item, path: str) -> tuple[str, str]:
     if not rest.strip():
         raise PackageError(path, "", "is empty")
     return head, rest
+
+
+def _is_canary(line: str) -> bool:
+    """Harbor takes such lines off the head of a text before an agent sees it."""
+    comment = line.startswith("<!--") and line.endswith("-->") and "canary" in line[4:-3]
+    return comment or (line.startswith("#") and "canary" in line)
 
 
 # --- records -----------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ Each key is one requirement, which the task's own tests alone can judge, and one
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 
 from rover.port.harbor.config import Config
 from rover.port.harbor.tree import Tree
@@ -15,8 +16,9 @@ from rover_store.records.contract import ProgramRule
 #: the key of a bare number
 REWARD = "reward"
 MOST_KEYS = 50
-_OBJECT = re.compile(r"\{((?:\\?[\"'][\w .:/-]+\\?[\"']\s*:\s*[^{}\"',]+,?\s*)+)\}")
-_KEY = re.compile(r"\\?[\"']([\w .:/-]+?)\\?[\"']\s*:")
+#: what stands in one pair of braces, and one `"key": value` of it; neither is tried in more than one way
+_OBJECT = re.compile(r"\{([^{}]+)\}")
+_PAIR = re.compile(r"\s*+\\?[\"']([\w .:/-]++)\\?[\"']\s*+:\s*+[^\"'\s][^\"']*+")
 #: how near an object has to stand to the name of the file that it is written to
 _NEAR = 400
 
@@ -41,11 +43,23 @@ def _near(text: str) -> tuple[str, ...]:
     places = [m.start() for m in re.finditer(r"reward\.json", text)]
     best: tuple[int, tuple[str, ...]] = (_NEAR, ())
     for match in _OBJECT.finditer(text):
-        gap = min(min(abs(match.start() - p), abs(match.end() - p)) for p in places)
-        keys = tuple(dict.fromkeys(m[1] for m in _KEY.finditer(match[1])))
-        if gap < best[0] and len(keys) <= MOST_KEYS:
+        gap = min(_gap(places, match.start()), _gap(places, match.end()))
+        if gap < best[0] and (keys := _keys(match[1])):
             best = (gap, keys)
     return best[1]
+
+
+def _gap(places: list[int], at: int) -> int:
+    """How far the nearest of some sorted places is."""
+    above = bisect_left(places, at)
+    return min(abs(place - at) for place in places[max(above - 1, 0) : above + 1])
+
+
+def _keys(inner: str) -> tuple[str, ...]:
+    """Keys of what is an object of plain values; empty for anything else."""
+    pairs = [_PAIR.fullmatch(pair) for pair in inner.split(",", MOST_KEYS + 1) if pair.strip()]
+    keys = tuple(dict.fromkeys(pair[1] for pair in pairs if pair is not None))
+    return keys if None not in pairs and len(keys) <= MOST_KEYS else ()
 
 
 def contract(keys: tuple[str, ...]) -> Contract:
