@@ -84,7 +84,7 @@ def made(folder: Path, runtime: Runtime, names: tuple[str, ...] = (NAME,)) -> St
         tx.commit("Packages", time=1)
     env = load_env(store, store.package(names[0]).tree)
     requests = [RolloutRequest(env, policy, seed) for seed, policy in enumerate(POLICIES.values())]
-    requests.append(RolloutRequest(env, packages.solution(), 99, Budget(turns=1)))
+    requests.append(RolloutRequest(env, NullPolicy("call_all"), 99, Budget(turns=1)))
     with Engine(runtime, store.evidence) as engine:
         engine.run(requests)
     return store

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ import packages
 import pytest
 from exported import NAME
 
+from rover.construct.families.registry import family
 from rover.construct.solved import solution_of
 from rover.ops.export import ExportRequest, export
 from rover.ops.import_ import ImportReport, ImportRequest, import_
 from rover.port.atif import model as atif
+from rover.port.atif.acting import acting, acts
 from rover.port.atif.foreign import plan_of
 from rover.port.atif.recorded import trajectory_of
 from rover.port.protocol import Wanted
@@ -182,21 +185,84 @@ def test_a_claim_that_a_replay_does_not_show(store: Store, runtime: Runtime, out
     assert other.evidence.get_rollout(atif.read(path, "x").session_id or "") is None
 
 
+def renamed(value: Any, policy: str) -> None:
+    value["extra"]["rover"]["key"]["policy"] = policy
+    value["extra"]["rover"]["rollout"] = digest(value["extra"]["rover"]["key"])
+
+
 def test_nobody_acts_in_an_attackers_name(store: Store, runtime: Runtime, out: Path, tmp_path: Path) -> None:
-    """Right work under the id of an attacker, or of a solution, would be believed by calibration."""
+    """Right work under the id of an attacker, a solution or a solver would be believed by calibration and repair."""
     other = exported.bare(tmp_path / "other", store)
     path = by_policy(out, packages.solution().id)
-    for policy in ("null:echo:1", "null:echo:9", "solution:1:0123456789abcdef"):
+    solver = f"solver:summarise:demonstrator:{family('summarise').version}"
+    for policy in ("null:echo:1", "null:echo:9", "solution:1:0123456789abcdef", solver, "scripted:0123456789abcdef"):
 
         def forged(value: Any, policy: str = policy) -> None:
-            value["extra"]["rover"]["key"]["policy"] = policy
-            value["extra"]["rover"]["rollout"] = digest(value["extra"]["rover"]["key"])
+            renamed(value, policy)
 
         row = taken(other, runtime, edited(path, tmp_path / "x.json", forged)).rows[0]
         assert row.outcome in ("differs", "held")
         recorded = other.evidence.get_rollout(row.rollout)
         assert recorded is not None
         assert recorded.key.policy.startswith("atif:rover/")
+
+
+def test_no_agent_program_acts_in_an_attackers_name(
+    store: Store, runtime: Runtime, out: Path, tmp_path: Path
+) -> None:
+    """Of an agent program workspaces alone are compared; whoever bears another name acts itself all the same."""
+    other = exported.bare(tmp_path / "other", store)
+
+    def forged(value: Any) -> None:
+        value["extra"]["rover"]["program"] = {"exit_code": 0}
+        for step in value["steps"][1:]:
+            for call in step.get("tool_calls") or ():
+                call["function_name"] = "bash"
+        renamed(value, "null:nothing:1")
+
+    path = edited(by_policy(out, exported.POLICIES["shell"].id), tmp_path / "x.json", forged)
+    row = taken(other, runtime, path).rows[0]
+    assert row.outcome == "differs"
+    assert all(not t.key.policy.startswith("null:") for _, t in other.evidence.iter_rollouts())
+
+
+def test_a_part_of_what_is_done_is_not_all_of_it(store: Store, runtime: Runtime, out: Path, tmp_path: Path) -> None:
+    """An attacker that did nothing, says the file: here it does all that it does."""
+    other = exported.bare(tmp_path / "other", store)
+
+    def shorter(value: Any) -> None:
+        del value["steps"][1:-1]
+        value["steps"][-1]["step_id"] = 2
+
+    path = edited(by_policy(out, "null:delete_all"), tmp_path / "x.json", shorter)
+    row = taken(other, runtime, path).rows[0]
+    assert row.outcome == "differs"
+    assert row.reason.endswith("2 more turns")
+
+
+def test_who_can_be_made_here(store: Store, out: Path) -> None:
+    env = load_env(store, store.package(NAME).tree)
+    env = replace(env, record=env.record.model_copy(update={"family": "summarise"}))
+    scripted = trajectory_of(atif.read(by_policy(out, packages.solution().id), "x"), "x")
+
+    def made(policy: str) -> str:
+        key = scripted.key.model_copy(update={"policy": policy})
+        found = acting(scripted.model_copy(update={"key": key}), env)
+        return found.id if found is not None else ""
+
+    now = family("summarise").version
+    known = (
+        f"solver:summarise:demonstrator:{now}", f"solver:summarise:alternative:{now}:drop_row", "null:tamper:echo:1",
+        scripted.key.policy,
+    )  # fmt: skip
+    assert tuple(map(made, known)) == known
+    unknown = (
+        f"solver:edit:demonstrator:{now}", "solver:summarise:demonstrator:0", f"solver:summarise:demonstrator:{now}:no",
+        "solver:", "null:echo", "solution:1:0123456789abcdef", "scripted:0123456789abcdef",
+        f"{scripted.key.policy}:drop_row",
+    )  # fmt: skip
+    assert {made(policy) for policy in unknown} == {""}
+    assert not any(map(acts, ("hf:test", "openai:model", "atif:a/1", "command:agent:0")))
 
 
 def test_what_the_infrastructure_spoilt_is_not_taken(

@@ -3,8 +3,8 @@
 A document of rover's is the rollout itself: where every call gives what was recorded, and every turn leaves the tree
 that was recorded, it is kept as it was, under its own id. Nothing else of it is believed: the verdict is given here.
 Where something differs, what happened here is recorded instead, as of another tool's document: a rollout of the policy
-`atif:AGENT/VERSION`, whose outputs and trees are those of this sandbox. An attacker and a package's own solution, which
-calibration and repair rely on, act themselves: nobody's document makes a rollout theirs.
+`atif:AGENT/VERSION`, whose outputs and trees are those of this sandbox. Who can be made here (rover.port.atif.acting:
+attackers, solutions, solvers, scripts) acts itself: nobody's document makes a rollout theirs.
 """
 
 from __future__ import annotations
@@ -13,18 +13,16 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rover.construct.solved import solution_of
-from rover.policy.protocol import Policy
-from rover.policy.registry import get_policy
 from rover.policy.replay import ReplayPolicy
 from rover.port.atif import model as atif
+from rover.port.atif.acting import acting, acts
 from rover.port.atif.foreign import ForeignPolicy, Plan, plan_of, text
 from rover.port.atif.recorded import own_of, trajectory_of
 from rover.port.protocol import Replayed
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env, load_env
 from rover.rollout.records import RolloutRequest, RolloutResult, rollout_id
-from rover_store.errors import PackageError, UsageError
+from rover_store.errors import PackageError
 from rover_store.evidence import Recorded
 from rover_store.records import Budget, Call, Trajectory, Turn, Verdict
 
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
 PURPOSE = "replay"
 #: a replay of a rollout that was allowed longer is given up after so many seconds
 LONGEST_S = 600.0
-#: begin of the ids of policies that act themselves
-_ACTING = ("null:", "solution:")
 #: differences that are named; the others are counted
 NAMED = 3
 
@@ -81,36 +77,47 @@ def _again(
 ) -> tuple[RolloutResult, list[str], tuple[str, ...]]:
     """The replay of a rollout, what it did otherwise, and what of it cannot be compared."""
     key, own = recorded.key, env.harness
-    seconds = min(key.budget.seconds, max(LONGEST_S, own.budget.seconds))  # a file may ask for any time
-    budget = Budget(turns=len(recorded.turns) + 1, tokens=key.budget.tokens, seconds=seconds)
+    if acts(key.policy):
+        result, differs = _acted(engine, recorded, env)
+        return result, differs, ()
+    budget = _budget(recorded, env, len(recorded.turns) + 1)
     if all(call.tool in own.tools for turn in recorded.turns for call in turn.calls) or recorded.program is None:
-        policy: Policy | None = ReplayPolicy(recorded)
-        if key.policy.startswith(_ACTING):
-            policy = acting(key.policy, env)
-        result = engine.rollouts([RolloutRequest(env, policy or ReplayPolicy(recorded), key.seed, budget, PURPOSE)])[0]
+        result = engine.rollouts([RolloutRequest(env, ReplayPolicy(recorded), key.seed, budget, PURPOSE)])[0]
         differs = [*differences(recorded, result.trajectory, env)]
-        if policy is None:
-            differs.insert(0, f"nobody here acts as {key.policy[:60]}")
-        elif recorded.end == result.trajectory.end and recorded.final_message != result.trajectory.final_message:
+        if recorded.end == result.trajectory.end and recorded.final_message != result.trajectory.final_message:
             differs.append("another last message")
         return result, differs, ()
     plan = plan_of(document, own.tools)
-    policy = ForeignPolicy(document, plan)
-    result = engine.rollouts([RolloutRequest(env, policy, key.seed, budget, PURPOSE)])[0]
+    result = engine.rollouts([RolloutRequest(env, ForeignPolicy(document, plan), key.seed, budget, PURPOSE)])[0]
     note = "its calls are an agent program's own: workspaces are compared, outputs are not"
     return result, [*other_trees(recorded, result.trajectory, plan, env)], (note,)
 
 
-def acting(policy: str, env: Env) -> Policy | None:
-    """The attacker, or the package's own solution, of this id; None where there is none."""
-    try:
-        if policy.startswith("null:"):
-            found: Policy | None = get_policy(policy.rpartition(":")[0])
-        else:
-            found = solution_of(env, "".join(policy.split(":")[3:]))
-    except UsageError:
-        return None
-    return found if found is not None and found.id == policy else None
+def _acted(engine: Engine, recorded: Trajectory, env: Env) -> tuple[RolloutResult, list[str]]:
+    """What whoever is named does here, whole, and where the document says otherwise."""
+    key = recorded.key
+    policy = acting(recorded, env)
+    budget = _budget(recorded, env, key.budget.turns)
+    result = engine.rollouts([RolloutRequest(env, policy or ReplayPolicy(recorded), key.seed, budget, PURPOSE)])[0]
+    if policy is None:
+        return result, [f"nobody here acts as {key.policy[:60]}"]
+    now = result.trajectory
+    differs = [*differences(recorded, now, env)]
+    more = len(now.turns) - len(recorded.turns)
+    if more > 0:
+        differs.append(f"{more} more turns")
+    if recorded.end != now.end:
+        differs.append(f"it ends as {now.end}, not {recorded.end}")
+    elif recorded.final_message != now.final_message:
+        differs.append("another last message")
+    return result, differs
+
+
+def _budget(recorded: Trajectory, env: Env, turns: int) -> Budget:
+    """Its own, but for the time: a file may ask for any."""
+    own = recorded.key.budget
+    seconds = min(own.seconds, max(LONGEST_S, env.harness.budget.seconds))
+    return Budget(turns=turns, tokens=own.tokens, seconds=seconds)
 
 
 def other_trees(recorded: Trajectory, now: Trajectory, plan: Plan, env: Env) -> Iterator[str]:
