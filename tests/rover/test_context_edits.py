@@ -151,6 +151,20 @@ def test_a_lost_file_is_found_among_the_resources_of_the_revision() -> None:
     assert start_after(view, ContextByRule().propose(view, found))["orders.csv"] == ORDERS
 
 
+def test_a_lost_file_is_taken_from_what_the_image_is_built_from_and_never_from_the_tests() -> None:
+    env = package()
+    found = diagnosis("missing_input", subject="prices.csv", path="prices.csv")
+
+    def after(beside: str) -> Draft | None:
+        return ContextByRule().propose(view_of(env_from_files({**env.files, beside: b"a\n"}, env.resources)), found)
+
+    brought = after("context/environment/data/prices.csv")
+    assert brought is not None
+    assert brought.files["files/prices.csv"] == b"a\n"
+    kept = after("verifier/tests/prices.csv")
+    assert kept is None or "files/prices.csv" not in kept.files
+
+
 def test_what_nobody_can_tell_is_left_as_it_is() -> None:
     """A date that may be read both ways, a number with no unit: without the recorded bytes there is no guess."""
     view = view_of(package())

@@ -238,12 +238,11 @@ def find_missing(edit: ContextEdit, path: str) -> bool:
 
 
 def from_environment(edit: ContextEdit, path: str) -> bool:
-    """Bring a file that lies in the folder the image is built from, or beside the tests, and never got into the
-    workspace: the one file there of this path's ending, or of its name."""
-    held = {p: d for p, d in edit.view.files.items() if p.startswith(("context/environment/", "verifier/tests/"))}
+    """Bring a file that lies in the folder the image is built from, and never got into the workspace: the one file
+    there of this path's ending, or of its name. What lies beside the tests may be what they expect: it stays there."""
+    held = {p: d for p, d in edit.view.files.items() if p.startswith("context/environment/")}
     short = path.rpartition("/")[2]
-    named = [p for p in held if p.endswith(f"/{path}")] or [p for p in held if p.endswith(f"/{short}")]
-    own = [p for p in named if p.startswith("context/")] or named
+    own = [p for p in held if p.endswith(f"/{path}")] or [p for p in held if p.endswith(f"/{short}")]
     if len({held[p] for p in own}) != 1:
         return False
     edit.bring(path, held[own[0]], f"put {path} into the workspace, which lies in {own[0]} alone")
