@@ -96,7 +96,9 @@ def test_what_is_written_and_what_is_left_out(out: tuple[Path, ExportReport], st
     assert project["project"]["version"] == f"0.1.0+g{report.revision[:12]}"
     assert project["project"]["license"] == "MIT"
     assert project["tool"]["rover"] == {"revision": report.revision, "licenses": ["mit"]}
-    assert "- program: its verifier is a program" in (folder / "README.md").read_text()
+    told = (folder / "README.md").read_text()
+    assert "- program: its verifier is a program" in told
+    assert "**Grading runs code of this package**" in told
     assert [row["package"] for row in rows(folder)] == ["crash", "good", "lax"]
     good = rows(folder)[1]
     assert good["prompt"] == packages.INSTRUCTION

@@ -2,13 +2,16 @@
 
 The workspace of a task is the current folder of the runtime. The agent gets the instruction alone; nothing of the
 verifier enters the runtime. When the agent is done, the files of the workspace are brought here and graded by the
-task's own folder of checks (grade.py), in a process of its own. A check that fails raises: it is never a reward.
+task's own folder of checks (grade.py), in a process of its own on this machine: it runs code of the package, outside of
+any sandbox. A check that fails raises: it is never a reward. What the agent can cause (a workspace that cannot be
+packed or unpacked, since it replaced the tools for it or gave a file and a folder one name) has failed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import io
 import json
 import os
@@ -28,12 +31,18 @@ DATA = Path(__file__).parent / "data"
 MOST_BYTES = 300 << 20
 #: all files of the current folder; a larger answer is cut, which its length shows
 PACK = f"tar -cf - . | head -c {MOST_BYTES + 1} | base64"
+#: what that needs of the runtime; asked before the agent begins, since it may take them away
+NEEDS = "command -v tar && command -v head && command -v base64"
 #: a workspace that nobody can look at
 _FAILED: dict[str, Any] = {"passed": False, "share": 0.0, "gate": 0, "scores": {}}
 #: grade.py ends with this where a check failed
 CHECK_FAILED = 3
 #: files of a workspace that are looked at; one with more has failed
 MOST_FILES = 20_000
+#: what is wrong with the names in a workspace, not with this machine
+_NAMES = frozenset({errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EILSEQ})
+#: what tarfile raises for a stream that is none: a link to nothing or to itself, a name with a zero in it, any size
+_STREAM = (tarfile.TarError, EOFError, KeyError, ValueError, OverflowError, RecursionError)
 #: gradings at the same time: they compute
 _SLOTS = threading.Semaphore(max(1, os.cpu_count() or 1))
 
@@ -58,7 +67,8 @@ class RoverTask(vf.Task[RoverData]):
     """The workspace at its start, and what the checks say of it at the end."""
 
     async def setup(self, trace: vf.Trace, runtime: vf.Runtime) -> None:
-        """Lay the workspace out."""
+        """Lay the workspace out. RuntimeError where the runtime lacks what grading needs of it."""
+        await _run(runtime, "sh", "-c", NEEDS)
         for path, digest in self.data.start.items():
             await runtime.write(path, blob(digest))
 
@@ -86,8 +96,9 @@ class RoverTask(vf.Task[RoverData]):
 
     async def verdict(self, runtime: vf.Runtime, message: str) -> dict[str, Any]:
         """What the checks say of the workspace as it is. RuntimeError where one of them failed."""
-        packed = base64.b64decode((await _run(runtime, "sh", "-c", PACK)).stdout)
-        if len(packed) > MOST_BYTES:
+        done = await runtime.run(["sh", "-c", PACK], {})
+        packed = unwrapped(done.stdout)
+        if done.exit_code or packed is None or len(packed) > MOST_BYTES:
             return dict(_FAILED)
         return await asyncio.to_thread(grade, self.data, packed, message)
 
@@ -134,8 +145,30 @@ def grade(data: RoverData, packed: bytes, message: str) -> dict[str, Any]:
     return verdict
 
 
+def unwrapped(text: str | bytes) -> bytes | None:
+    """The bytes in a text; None where it is none that base64 writes."""
+    try:
+        return base64.b64decode(text)
+    except ValueError:
+        return None
+
+
 def unpack(packed: bytes, folder: Path) -> bool:
-    """Plain files as they are; everything else becomes a link to nowhere, which no check reads. False: too much."""
+    """Plain files as they are; everything else becomes a link to nowhere, which no check reads.
+
+    False: too much, or nothing that can be laid out here. OSError where this machine fails (a full disk).
+    """
+    try:
+        return _laid(packed, folder)
+    except _STREAM:
+        return False
+    except OSError as error:
+        if error.errno in _NAMES:
+            return False
+        raise
+
+
+def _laid(packed: bytes, folder: Path) -> bool:
     others: list[str] = []
     total = 0
     with tarfile.open(fileobj=io.BytesIO(packed), mode="r:") as archive:
