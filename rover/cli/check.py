@@ -124,7 +124,7 @@ def _report(every: tuple[Checked, ...]) -> None:
     kinds = get_args(Kind)
     if any(found.calibration for found in every) or not any(found.said for found in every if found.static):
         rows = [(f.package, _state(f), len(f.problems) or "", *(_share(*f.count(k)) for k in kinds)) for f in every]
-        heads = ("package", "", "records", "start", "attacks", "negatives", "ref", "alternat.")
+        heads = ("package", "", "rec.", "start", "att.", "neg.", "ref", "alt.")
         print(table(rows, heads, right=range(2, 8)))
     else:
         counts = [(f.package, _state(f), *(f.count_level(level) or "" for level in _LEVELS)) for f in every]

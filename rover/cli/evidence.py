@@ -12,7 +12,7 @@ from rover.cli.sizes import size
 from rover.cli.stores import open_store
 
 if TYPE_CHECKING:
-    from rover.ops.evidence import Pulled
+    from rover.ops.evidence import Group, Pulled
 
 app = typer.Typer(
     help="Bring rollouts and verdicts of several machines together.\n\nExample: rover evidence list",
@@ -87,24 +87,42 @@ def pull_evidence(
 def list_evidence(
     pattern: str = typer.Argument("*", metavar="[GLOB]", help="Names of packages."),
     policy: str = typer.Option("*", "--policy", metavar="GLOB", help="Only rollouts of these policies."),
+    everything: bool = typer.Option(False, "--all", help="Also what rover ran by itself, to try a package."),
+    each: bool = typer.Option(False, "--each", help="Rollout by rollout, with its id and seed."),
     as_json: bool = Json,
 ) -> None:
     """List what evidence there is, by package and policy.
+
+    What rover ran by itself, to try a package or to repair it, says nothing of an agent: --all lists it as well, with
+    its purpose.
 
     Example: rover evidence list 'penguins-*' --policy 'solver:*'
     """
     from rover.ops.evidence import groups
 
-    found = groups(open_store(), pattern, policy)
+    found, left = groups(open_store(), pattern, policy, everything=everything, each=each)
     if as_json:
-        print_json([one._asdict() for one in found])
+        print_json([{k: v for k, v in one._asdict().items() if v is not None} for one in found])
         return
-    cells = [
-        (one.package, one.policy, one.rollouts, ", ".join(f"{n} {outcome}" for outcome, n in one.verdicts.items()))
-        for one in found
-    ]
-    print(table(cells, ("package", "policy", "rollouts", "verdicts"), right=(2,)))
-    note(f"{counted(sum(one.rollouts for one in found), 'rollout')}")
+    heads = ["package", "policy"]
+    if each:
+        heads += ["rollout", "verdict", "what for"]
+    else:
+        heads += ["rollouts", *(["purpose"] if everything else []), "verdicts"]
+    if found:
+        cells = [_cells(one, everything) for one in found]
+        print(table(cells, heads, right=() if each else (2,), whole=range(1, len(heads))))
+    note(counted(sum(one.rollouts for one in found), "rollout")
+         + (f"; {left} that rover ran by itself are not told, see --all" if left else ""))  # fmt: skip
+
+
+def _cells(one: Group, everything: bool) -> tuple[object, ...]:
+    if one.rollout is not None:
+        ran = f"{one.purpose or 'run'}, seed {one.seed}"
+        return one.package, one.policy, one.rollout[:10], ", ".join(one.verdicts), ran
+    why = (one.purpose or "",) if everything else ()
+    said = ", ".join(f"{n} {outcome}" for outcome, n in one.verdicts.items())
+    return one.package, one.policy, one.rollouts, *why, said
 
 
 def _report(done: Pulled) -> None:

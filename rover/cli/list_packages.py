@@ -39,5 +39,5 @@ def command(
          "yes" if p.admitted else "no")
         for p in found
     ]  # fmt: skip
-    print(table(rows, ("package", "family", "C", "T", "H", "V", "admitted"), whole=(0,)))
+    print(table(rows, ("package", "family", "C", "T", "H", "V", "adm."), whole=(1,)))
     note(counted(len(found), "package"))

@@ -1,7 +1,7 @@
 """How commands speak: tables and JSON on stdout, progress and notes on stderr.
 
-Tables are plain text, at most as wide as the terminal (80 columns where there is none); a cell that does not
-fit is cut with `…`. Colour only on a terminal. Every command offers `--json`.
+Tables are plain text, at most as wide as the terminal (80 columns where there is none, or as many as COLUMNS says).
+Names are never cut; another cell that does not fit is, with `…`, or wraps. Every command offers `--json`.
 """
 
 from __future__ import annotations
@@ -60,8 +60,11 @@ Temperature = typer.Option(
 
 
 def width() -> int:
-    """Columns to fill: the terminal's, 80 where stdout is none."""
-    return max(40, shutil.get_terminal_size((80, 24)).columns) if sys.stdout.isatty() else 80
+    """Columns to fill: what COLUMNS says, else the terminal's, 80 where stdout is none."""
+    if sys.stdout.isatty():
+        return max(40, shutil.get_terminal_size((80, 24)).columns)
+    said = os.environ.get("COLUMNS", "")
+    return max(40, int(said)) if said.isascii() and said.isdigit() and len(said) < 6 else 80
 
 
 def print_json(value: Any) -> None:
@@ -101,38 +104,77 @@ def counted(number: int, noun: str) -> str:
 
 
 def note(text: str) -> None:
-    """A line for the person, on stderr."""
-    print(plain(text), file=sys.stderr, flush=True)
+    """A line for the person, on stderr. A terminal shows it in lines that fit; elsewhere it stays one."""
+    said = plain(text)
+    print(wrapped(said, "  ") if sys.stderr.isatty() else said, file=sys.stderr, flush=True)
 
 
 #: the last column of a table shrinks to so many characters before another one does
 _LAST = 24
+#: columns between the first and the last shrink to so many before the last one goes below its row
+_MIDDLE = 16
+_LEAST = 6
+#: what stands below its row begins here
+_BELOW = "    "
 
 
 def table(
     rows: Sequence[Sequence[object]], headers: Sequence[str], *, right: Sequence[int] = (), whole: Sequence[int] = ()
 ) -> str:
-    """A plain table. Columns in `right` are aligned right. The widest columns shrink until all fits.
+    """A plain table, as wide as the output. Columns in `right` are aligned right.
 
-    The last column wraps below itself instead of being cut: it is where reasons stand. It shrinks first. Columns
-    in `whole` wrap too: what stands there is to be read or copied.
+    Names stand in the first column: it is never cut. The last one holds reasons: it wraps below itself, and where
+    little room is left it goes below its row. What lies between is cut where it must be; columns in `whole` wrap.
     """
     headers = [plain(h) for h in headers]
     cells = [[_cell(c) for c in row] for row in rows]
     widths = [max([len(h), *(len(r[i]) for r in cells)]) for i, h in enumerate(headers)]
-    room = width() - 2 * (len(headers) - 1)
-    last = len(headers) - 1
-    while sum(widths) > room:
-        widest = last if widths[last] > _LAST else max(range(len(widths)), key=lambda i: (widths[i], i == last))
-        if widths[widest] <= 6:
-            break
-        widths[widest] -= 1
-    lines = [_line(headers, widths, right), "  ".join("-" * w for w in widths)]
+    below = _fit(widths)
+    kept = len(headers) - below
+    lines = _row_lines(headers, widths, right, range(kept), below)
+    lines.append("  ".join("-" * w for w in widths[:kept]))
+    wraps = {0, len(headers) - 1, *whole}
     for row in cells:
-        parts = [_wrap(c, widths[i]) if i == last or i in whole else [c] for i, c in enumerate(row)]
-        for n in range(max(map(len, parts), default=1)):
-            lines.append(_line([p[n] if n < len(p) else "" for p in parts], widths, right))
+        lines += _row_lines(row, widths, right, wraps, below)
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _fit(widths: list[int]) -> bool:
+    """Shrink these widths to the room there is; True where the last column has to go below its row."""
+    last = len(widths) - 1
+
+    def over(columns: int) -> int:
+        return sum(widths[:columns]) + 2 * (columns - 1) - width()
+
+    def shrink(some: Sequence[int], least: int, columns: int) -> None:
+        while over(columns) > 0 and (wide := [i for i in some if widths[i] > least]):
+            widths[max(wide, key=lambda i: widths[i])] -= 1
+
+    middle = range(1, last)
+    natural = [*widths]
+    shrink([last], _LAST, last + 1)
+    shrink(middle, _MIDDLE, last + 1)
+    below = last > 0 and natural[last] > _LAST and over(last + 1) > 0
+    columns = last + (not below)
+    if below:
+        widths[:] = natural
+    shrink(middle, _LEAST, columns)
+    shrink([0], _LEAST, columns)
+    return below
+
+
+def _row_lines(
+    row: Sequence[str], widths: Sequence[int], right: Sequence[int], wraps: Iterable[int], below: bool
+) -> list[str]:
+    kept = len(row) - below
+    parts = [_wrap(cell, widths[i]) if i in wraps else [cell] for i, cell in enumerate(row[:kept])]
+    lines = [
+        _line([p[n] if n < len(p) else "" for p in parts], widths[:kept], right)
+        for n in range(max(map(len, parts), default=1))
+    ]
+    if below and row[-1]:
+        lines += [_BELOW + line for line in _wrap(row[-1], width() - len(_BELOW))]
+    return lines
 
 
 def _cell(value: object) -> str:
@@ -158,7 +200,7 @@ def _wrap(text: str, w: int) -> list[str]:
     import textwrap
 
     out = []
-    for line in textwrap.wrap(text, w, break_long_words=False) or [""]:
+    for line in textwrap.wrap(text, w, break_long_words=False, break_on_hyphens=False) or [""]:
         while len(line) > w:
             at = max((m.start() for m in _JOINT.finditer(line) if w // 3 < m.start() <= w), default=w)
             out.append(line[:at])

@@ -31,12 +31,16 @@ class Pulled(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Rollouts of one package by one policy, and their verdicts by outcome."""
+    """Rollouts of one package by one policy, and their verdicts by outcome. `purpose`: why rover ran them by itself;
+    `seed` and `rollout` where each is told alone."""
 
     package: str
     policy: str
     rollouts: int
     verdicts: dict[str, int]
+    purpose: str | None = None
+    seed: int | None = None
+    rollout: str | None = None
 
 
 def pull(
@@ -58,20 +62,37 @@ def pack(store: Store, file: Path, *, globs: tuple[str, ...] = ()) -> Packed:
     return bundle.write_bundle(store, file, globs)
 
 
-def groups(store: Store, pattern: str = "*", policy: str = "*") -> list[Group]:
-    """What evidence there is, by package and policy."""
-    rollouts = Counter[tuple[str, str]]()
-    verdicts: dict[tuple[str, str], Counter[str]] = {}
-    of: dict[str, tuple[str, str]] = {}
+_Key = tuple[str, str, str, int | None, str | None]
+
+
+def groups(
+    store: Store, pattern: str = "*", policy: str = "*", *, everything: bool = False, each: bool = False
+) -> tuple[list[Group], int]:
+    """What evidence there is, by package, policy and purpose; `each`: rollout by rollout. What rover ran by itself, to
+    try a package, is told with `everything` alone; else how much of it there is."""
+    left = 0
+    rollouts = Counter[_Key]()
+    verdicts: dict[_Key, Counter[str]] = {}
+    of: dict[str, _Key] = {}
     for rollout, trajectory in store.evidence.iter_rollouts():
-        key = (trajectory.package, trajectory.key.policy)
-        if fnmatchcase(key[0], pattern) and fnmatchcase(key[1], policy):
+        own = (trajectory.key.seed, rollout) if each else (None, None)
+        key: _Key = (trajectory.package, trajectory.key.policy, trajectory.purpose or "", *own)
+        if not (fnmatchcase(key[0], pattern) and fnmatchcase(key[1], policy)):
+            continue
+        if trajectory.purpose is not None and not everything:
+            left += 1
+        else:
             rollouts[key] += 1
             of[rollout] = key
     for verdict in store.evidence.iter_verdicts():
         if verdict.rollout in of:
             verdicts.setdefault(of[verdict.rollout], Counter())[verdict.outcome] += 1
-    return [Group(*key, rollouts[key], dict(sorted(verdicts.get(key, {}).items()))) for key in sorted(rollouts)]
+    found = [
+        Group(name, who, rollouts[key], dict(sorted(verdicts.get(key, {}).items())), why or None, seed, rollout)
+        for key in sorted(rollouts)
+        for name, who, why, seed, rollout in [key]
+    ]
+    return found, left
 
 
 class _Judge:

@@ -132,6 +132,19 @@ def test_tables_fit_80_columns():
     assert "wrapped" in text
 
 
+def test_names_are_never_cut_and_reasons_go_below_where_little_room_is_left(monkeypatch):
+    reason = "results/row_count_by_clutch_complete.csv does not exist; another one does"
+    rows = [("penguins-summarise-0a1b2c3d4e", "verifier_error", "0123456789", "run", reason)]
+    lines = table(rows, ("package", "outcome", "rollout", "by", "reason")).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[3:] == [
+        "penguins-summarise-0a1b2c3d4e  verifier_error  0123456789  run",
+        "    results/row_count_by_clutch_complete.csv does not exist; another one does",
+    ]
+    monkeypatch.setenv("COLUMNS", "200")
+    assert table(rows, ("package", "outcome", "rollout", "by", "reason")).splitlines()[2].endswith(reason)
+
+
 def test_columns_to_be_copied_wrap_and_lose_nothing():
     field = "deliverables[summary].columns[total_qty].meaning"
     text = table([("a" * 10, field, "b" * 40)], ("id", "field", "value"), whole=(1,))

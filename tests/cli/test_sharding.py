@@ -223,6 +223,10 @@ def test_list_and_pack(rover: Rover, tmp_path: Path) -> None:
     assert [line.split() for line in out.splitlines()[2:]] == [
         [name, "null:nothing:1", "1", "1", "failed"] for name in ("orders-0", "orders-1")
     ]
+    out = rover("--store", "source", "evidence", "list", "orders-[01]", "--each", "--json")[1]
+    told = json.loads(out)
+    assert [(one["package"], one["verdicts"]) for one in told] == [(f"orders-{n}", {"failed": 1}) for n in (0, 1)]
+    assert len({one["rollout"] for one in told}) == 2
     code, out, _ = rover("--store", "source", "evidence", "pack", "x.bundle", "-p", "orders-0", "--json")
     assert (code, json.loads(out)["rollouts"]) == (0, 1)
     code, _, err = rover("--store", "source", "evidence", "pack", "absent/x.bundle")
