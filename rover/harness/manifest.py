@@ -34,6 +34,11 @@ def of_snapshot(snapshot: Snapshot) -> tuple[Manifest, dict[str, str]]:
     return found, irregular
 
 
+def is_script(data: bytes) -> bool:
+    """Whether a file says of itself how it is run, and so may be: packages keep no modes."""
+    return data.startswith((b"#!", b"\x7fELF"))
+
+
 def changes(before: Manifest, after: Manifest) -> tuple[Artifact, ...]:
     """Every path whose content or kind differs; a deleted one has no blob."""
     if before == after:

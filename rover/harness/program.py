@@ -350,7 +350,7 @@ class _Rollout:
             folder = f"{{scratch}}/{CARRIED}"
             files[SERVERS] = [mcp.config(mcp.started(self.job.harness), folder).decode(), False]
             for path, data in self.job.carried.items():
-                files[f"{CARRIED}/{path}"] = _file(data, mcp.executable(data))
+                files[f"{CARRIED}/{path}"] = _file(data, m.is_script(data))
             env |= {mcp.CONFIG_VARIABLE: f"{{scratch}}/{SERVERS}", mcp.FOLDER_VARIABLE: folder}
         return {
             "files": files,

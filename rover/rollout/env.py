@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from rover.harness.manifest import is_script
 from rover.policy.named import named_paths
 from rover.sandbox.protocol import Files
-from rover.verify.program import is_script
 from rover_store.errors import NotFound, PackageError
 from rover_store.ids import COMPONENTS, ComponentName, blob_id
 from rover_store.records import (

@@ -19,15 +19,21 @@ INSIDE = (
     "harness/inside_books.py",
     "harness/live.py",
     "harness/loop.py",
+    "harness/manifest.py",
     "harness/mcp",
     "harness/program.py",
     "harness/relay",
     "harness/tools",
     "harness/transcript.py",
+    "policy/solution.py",
+    "rollout/place.py",
     "verify/checklib",
     "verify/inside.py",
     "verify/inside_layout.py",
+    "verify/links.py",
     "verify/process.py",
+    "verify/program.py",
+    "verify/reward.py",
 )
 
 

@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
+from rover.harness.manifest import is_script
 from rover.sandbox.paths import check_paths
 from rover.sandbox.protocol import Completed, Files, Place, Sandbox
 from rover.verify.links import folders_of, inside
@@ -159,11 +160,6 @@ def executables(graded: Graded) -> set[str]:
         return {path for path, data in graded.end.items() if is_script(data)}
     start = {path for path, data in graded.start.items() if is_script(data)}
     return set(graded.executable) | {path for path in start if graded.end.get(path) == graded.start[path]}
-
-
-def is_script(data: bytes) -> bool:
-    """Whether a file says of itself how it is run: packages keep no modes."""
-    return data.startswith((b"#!", b"\x7fELF"))
 
 
 def bounds(program: Program, limits: Limits, files: Files, prepared: Prepared) -> Limits:

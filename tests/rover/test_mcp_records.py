@@ -12,6 +12,7 @@ from tool_servers import files, hand, package
 
 from rover.construct.references import problems
 from rover.harness import mcp
+from rover.harness.manifest import is_script
 from rover.harness.mcp import records, schema
 from rover.harness.mcp.offer import MAX_NAME, tools_of
 from rover.rollout.env import env_from_files
@@ -126,8 +127,8 @@ def test_what_a_package_carries_for_its_servers_is_part_of_its_harness() -> None
     assert one.harness == other.harness
     assert one.harness_id != other.harness_id
     assert one.start == other.start
-    assert mcp.executable(b"#!/bin/sh\n")
-    assert not mcp.executable(b"print()")
+    assert is_script(b"#!/bin/sh\n")
+    assert not is_script(b"print()")
 
 
 def test_a_sound_package_with_servers_has_no_problems() -> None:

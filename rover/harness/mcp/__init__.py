@@ -38,11 +38,6 @@ def carried(package: Mapping[str, bytes]) -> dict[str, bytes]:
     return {path[len(CARRIED) :]: data for path, data in sorted(package.items()) if path.startswith(CARRIED)}
 
 
-def executable(data: bytes) -> bool:
-    """Whether a carried file is laid down as a program: a package keeps no modes."""
-    return data.startswith((b"#!", b"\x7fELF"))
-
-
 def filled(server: McpServer, folder: str = FOLDER) -> tuple[list[str], dict[str, str]]:
     """The command and variables of a server whose carried files lie in `folder`."""
     command = [word.replace(FOLDER_MARK, folder) for word in server.command]

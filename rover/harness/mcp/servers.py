@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rover.harness import mcp
+from rover.harness.manifest import is_script
 from rover.harness.mcp import schema
 from rover.harness.mcp.offer import Tool, tools_of
 from rover.policy.protocol import ToolSpec
@@ -109,7 +110,7 @@ class Servers:
     def _start(self, harness: Harness, carried: Mapping[str, bytes]) -> tuple[Tool, ...]:
         servers = mcp.started(harness)
         files = {
-            path: [base64.b64encode(data).decode(), mcp.executable(data)]
+            path: [base64.b64encode(data).decode(), is_script(data)]
             for path, data in carried.items()
         }
         try:
