@@ -135,7 +135,8 @@ class Relay:
         env["PATH"] = ":".join([env.get("PATH", os.defpath), *config["path"]])
         stdin = os.open(os.path.join(scratch, config["stdin"]) if config["stdin"] else os.devnull, os.O_RDONLY)
         (out, out_end), (err, err_end), (said, said_end) = os.pipe(), os.pipe(), os.pipe()
-        program = _found(argv[0], config["path"])
+        # by its path: under another name a Python would look for its libraries where PATH has one of that name
+        program = argv[0] = _found(argv[0], config["path"])
         guard.hide()  # only now: some sandboxes look into a process that opens files and sockets
         self.pid = os.fork()
         if self.pid == 0:
