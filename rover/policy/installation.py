@@ -2,7 +2,8 @@
 
 A virtual environment is known by its distributions: name, version and the digests in each RECORD, of what lies in
 site-packages (scripts carry paths of this machine). Files that were changed after their installation are hashed as
-they are. Any other folder is known by its files, up to a size. The same files give the same id wherever they lie.
+they are, and so is what lies in it and belongs to no distribution: an agent may be a script in a plain environment.
+Any other folder is known by its files, up to a size. The same files give the same id wherever they lie.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import csv
 import hashlib
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +28,12 @@ _TAKEN = ("/tmp", "/w", "/v", "/r", "/dev", "/proc", "/sys", "/etc")
 _SKIPPED = ("__pycache__", ".git")
 #: written by an installer, with paths or times of one machine
 _OF_INSTALLER = ("INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json")
+#: what makes a virtual environment puts there: paths and versions of one machine, no program of an agent
+_OF_VENV = re.compile(
+    r"(pyvenv\.cfg|lib64|\.gitignore|\.lock|CACHEDIR\.TAG"
+    r"|bin/(activate.*|Activate\.ps1|deactivate.*|pydoc.*|python[\d.]*))\Z"
+)
+_FIRST_LINE = 1024
 #: seconds by which an installer may be done with a RECORD before a file
 _SLACK_S = 2.0
 
@@ -57,7 +65,9 @@ def installation(folder: Path) -> Installation:
         config = _config(spelled)
         shows |= _interpreter(spelled, config, str(folder))
         version = config.get("version_info") or config.get("version", "")
-        identity = digest(["venv", version, _distributions(spelled, str(folder))])
+        distributions, owned = _distributions(spelled, str(folder))
+        beside = _beside(spelled, owned, str(folder))
+        identity = digest(["venv", version, distributions, *([beside] if beside else [])])
     else:
         identity = digest(["folder", _files(spelled, str(folder))])
     return Installation(identity, spelled, at, tuple((real, there) for there, real in sorted(shows.items())), path)
@@ -112,9 +122,11 @@ def _within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def _distributions(venv: str, named: str) -> list[list[str]]:
-    """Name, version and digest of every installed distribution, and what was changed by hand, sorted."""
+def _distributions(venv: str, named: str) -> tuple[list[list[str]], set[str]]:
+    """Name, version and digest of every installed distribution, and what was changed by hand, sorted; and the paths
+    that they own outside site-packages."""
     found: list[list[str]] = []
+    owned: set[str] = set()
     for site in sorted(Path(venv, "lib").glob("python*/site-packages")):
         kept: set[str] = set()
         for folder in sorted(site.glob("*.dist-info")):
@@ -125,24 +137,26 @@ def _distributions(venv: str, named: str) -> list[list[str]]:
                 hint = "install it as a wheel: pip install PATH, without -e"
                 raise UsageError(f"--agent {named}: {folder.name} is installed in editable mode", hint=hint)
             name, _, version = folder.name.removesuffix(".dist-info").partition("-")
-            rows, changed = _record(site, record)
+            rows, changed, outside = _record(site, record)
+            owned |= {os.path.relpath(path, venv) for path in outside}
             kept |= rows.keys()
             body = sorted([path, said] for path, said in rows.items() if not _of_installer(path))
             found.append([name.lower().replace("_", "-"), version, digest([body, changed])])
         loose = _loose(site, {path.partition("/")[0] for path in kept})
         if loose:
             found.append(["", "", digest(loose)])
-    if not found:
-        raise UsageError(f"--agent {named}: nothing is installed in this virtual environment")
-    return sorted(found)
+    return sorted(found), owned
 
 
-def _record(site: Path, record: Path) -> tuple[dict[str, str], list[list[str]]]:
-    """The files of a distribution in site-packages with their digests, and those that are not what it says."""
+def _record(site: Path, record: Path) -> tuple[dict[str, str], list[list[str]], list[str]]:
+    """The files of a distribution in site-packages with their digests, those that are not what it says, and the paths
+    of what it has elsewhere."""
     rows: dict[str, str] = {}
-    changed = []
+    changed, outside = [], []
     written = record.stat().st_mtime + _SLACK_S
     for row in csv.reader(record.read_text("utf-8", "replace").splitlines()):
+        if len(row) == 3 and row[0].startswith(("/", "..")):
+            outside.append(os.path.normpath(site / row[0]))
         if len(row) != 3 or row[0].startswith(("/", "..")) or row[0].endswith(".pyc"):
             continue
         path, said, size = row
@@ -159,7 +173,13 @@ def _record(site: Path, record: Path) -> tuple[dict[str, str], list[list[str]]]:
             now = "sha256=" + found.decode().rstrip("=")
             if now != said:
                 changed.append([path, now])
-    return rows, sorted(changed)
+    return rows, sorted(changed), outside
+
+
+def _beside(venv: str, owned: set[str], named: str) -> list[list[str]]:
+    """What lies in a virtual environment outside site-packages, belongs to no distribution and was put there."""
+    sites = {os.path.relpath(site, venv) for site in Path(venv, "lib").glob("python*/site-packages")}
+    return _files(venv, named, lambda path: path in owned or path in sites or bool(_OF_VENV.match(path)))
 
 
 def _loose(site: Path, owned: set[str]) -> list[list[str]]:
@@ -179,18 +199,23 @@ def _of_installer(path: str) -> bool:
 
 
 # --- any folder ----------------------------------------------------------------------------------------------------
-def _files(folder: str, named: str) -> list[list[str]]:
-    """Every file below a folder: path, kind, digest; sorted."""
+def _files(folder: str, named: str, but: Callable[[str], bool] = lambda path: False) -> list[list[str]]:
+    """Every file below a folder: path, kind, digest; sorted. Without what `but` says of a path."""
     found: list[list[str]] = []
     left = MOST_BYTES
     for at, folders, names in os.walk(folder):
         if ".rover" in folders:
             raise UsageError(f"--agent {named}: it holds a store, whose verifiers no agent may see")
         links = [n for n in folders if os.path.islink(os.path.join(at, n))]
-        folders[:] = sorted(n for n in folders if n not in _SKIPPED and n not in links)
+        above = os.path.relpath(at, folder)
+        folders[:] = sorted(
+            n for n in folders if n not in (*_SKIPPED, *links) and not but(os.path.normpath(os.path.join(above, n)))
+        )
         for name in [*names, *links]:
             path = os.path.join(at, name)
-            inside = os.path.relpath(path, folder)
+            inside = os.path.normpath(os.path.join(above, name))
+            if but(inside):
+                continue
             if os.path.islink(path):
                 found.append([inside, "link", _target(path, folder)])
             elif os.path.isfile(path):
@@ -198,7 +223,8 @@ def _files(folder: str, named: str) -> list[list[str]]:
                 if left < 0 or len(found) >= MOST_FILES:
                     bounds = f"{MOST_FILES} files or {MOST_BYTES >> 20} MB"
                     raise UsageError(f"--agent {named}: holds more than {bounds}", hint="a virtual environment may")
-                found.append([inside, "program" if os.access(path, os.X_OK) else "file", _hash(Path(path))])
+                kind = "program" if os.access(path, os.X_OK) else "file"
+                found.append([inside, kind, _hash(Path(path), folder if inside.startswith("bin/") else "")])
     return sorted(found)
 
 
@@ -208,10 +234,13 @@ def _target(link: str, folder: str) -> str:
     return os.path.relpath(target, folder) if _within(target, folder) else "outside"
 
 
-def _hash(path: Path) -> str:
+def _hash(path: Path, folder: str = "") -> str:
+    """Of a file's content. A script names its interpreter by a path in `folder`, which is of this machine."""
     h = hashlib.sha256()
     try:
         with path.open("rb") as stream:
+            head = stream.readline(_FIRST_LINE)
+            h.update(head.replace(os.fsencode(folder), b"{agent}") if folder and head.startswith(b"#!") else head)
             while piece := stream.read(1 << 20):
                 h.update(piece)
     except OSError as error:

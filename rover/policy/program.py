@@ -123,6 +123,8 @@ class ProgramPolicy:
     ) -> None:
         folder = agent or spec.agent
         self.agent: Installation | None = installation(folder) if folder else None
+        if folder is None and any("{agent}" in text for text in (*spec.argv, *spec.env.values())):
+            raise UsageError("{agent} is the folder of --agent, and there is none", hint="name one: --agent FOLDER")
         self.spec = self._apart_from_here(spec)
         self.model = model
         self.server = server_address(server or DEFAULT_SERVER) if server or key else ""

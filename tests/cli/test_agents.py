@@ -94,6 +94,7 @@ def test_a_program_that_asks_no_model_needs_no_server(rover: Rover) -> None:
         (("--policy", "command:x", "--agent", "."), "it holds a store, whose verifiers no agent may see"),
         (("--policy", "command:x", "--agent", "/"), "too much would be shown to the agent"),
         (("--policy", "openai:m", "--agent", "x"), "--agent: openai is no program"),
+        (("--policy", "command:python3 {agent}/x.py"), "{agent} is the folder of --agent, and there is none"),
         (("--policy", "command:x", "--server", "nowhere"), "server 'nowhere': not an address"),
     ],
 )

@@ -89,8 +89,47 @@ def test_what_changes_an_installation(place: Path) -> None:
     cached = place / "touched/lib/python3.11/site-packages/__pycache__"
     cached.mkdir()
     (cached / "toy_agent.cpython-311.pyc").write_bytes(b"x")
-    (place / "touched/bin/more").write_text("#!/anything")
-    assert not new(place / "touched"), "times, compiled files and scripts are no content"
+    (place / "touched/bin/toy").write_text("#!/anything")
+    (place / "touched/bin/activate").write_text("VIRTUAL_ENV=/here")
+    assert not new(place / "touched"), "times, compiled files and scripts that an installer wrote are no content"
+
+
+def test_a_plain_environment_may_hold_an_agent_of_its_own(place: Path) -> None:
+    """One that needs the standard library alone: a script beside what `python -m venv` made, or in site-packages."""
+
+    def plain(name: str, script: str = "print(1)\n") -> Path:
+        folder = place / name
+        (folder / "lib/python3.11/site-packages").mkdir(parents=True)
+        (folder / "bin").mkdir()
+        (folder / "bin/python").symlink_to(os.path.realpath(sys.executable))
+        (folder / "bin/activate").write_text(f"VIRTUAL_ENV={folder}\n")
+        (folder / "bin/mine").write_text(f"#!{folder}/bin/python\nimport agent\n")
+        (folder / "pyvenv.cfg").write_text("home = /somewhere/bin\nversion = 3.11.7\n")
+        (folder / "agent.py").write_text(script)
+        return folder
+
+    first = installation(plain("one"))
+    assert first.path == (f"{place}/one/bin",)
+    assert first.id == installation(plain("deep/er/two")).id
+    known = {first.id, installation(plain("other", "print(2)\n")).id}
+    more = plain("more")
+    (more / "bin/mine").write_text("#!/bin/sh\n")
+    known.add(installation(more).id)
+    loose = plain("loose")
+    (loose / "lib/python3.11/site-packages/agent.py").write_text("print(1)\n")
+    known.add(installation(loose).id)
+    beside = venv(place / "beside")
+    known |= {installation(beside).id}
+    (beside / "agent.py").write_text("print(1)\n")
+    known |= {installation(beside).id}
+    assert len(known) == 6
+
+
+def test_the_agent_s_folder_is_there_where_it_is_named(place: Path) -> None:
+    for spec in (Spec(("python3", "{agent}/x.py")), Spec(("x",), env={"HOME": "{agent}"})):
+        with pytest.raises(UsageError, match="there is none"):
+            ProgramPolicy(spec)
+        assert ProgramPolicy(spec, agent=venv(place / spec.argv[0])).agent is not None
 
 
 def test_any_other_folder_is_known_by_its_files(place: Path) -> None:
