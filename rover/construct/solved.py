@@ -6,14 +6,13 @@ more than what is asked for; of its files, those that the request names are the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from rover.policy.named import named_paths
-from rover.policy.solution import SCRIPT, WHERE, SolutionPolicy
+from rover.policy.solution import SCRIPT, WHERE, SolutionPolicy, variables_of
 from rover.rollout.env import Env, below
 from rover.rollout.records import RolloutRequest, RolloutResult, changed, seed_for
 from rover.sandbox.protocol import Files
@@ -53,16 +52,6 @@ def solution_of(env: Env, slip: str = "") -> SolutionPolicy | None:
     """The policy that runs the package's solution, with care or with a slip; None where it brings none."""
     files = below(env.files, WHERE)
     return SolutionPolicy(files, variables_of(env.files), slip=slip) if SCRIPT in files else None
-
-
-def variables_of(files: Files) -> dict[str, str]:
-    """The variables that a container task gives its solution; none where their record cannot be read."""
-    try:
-        said = json.loads(files.get("verifier/harbor.json", b"{}"))
-        env = said.get("config", {}).get("solution", {}).get("env", {})
-        return {str(k): v for k, v in env.items() if isinstance(v, str)}
-    except (ValueError, AttributeError, RecursionError):
-        return {}
 
 
 def solved(engine: Engine, env: Env, seed: int = 0, purpose: str = "calibrate") -> Solved | None:

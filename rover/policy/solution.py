@@ -7,6 +7,7 @@ part of no component and of no end state; nothing but this policy ever shows the
 from __future__ import annotations
 
 import base64
+import json
 import random
 import re
 import shlex
@@ -24,8 +25,12 @@ from rover_store.records import Call, Limits, ToolCall
 #: where a package keeps it
 WHERE = "demonstrations/solution/"
 SCRIPT = "solve.sh"
+#: `{"env": {NAME: VALUE}}`, the variables that the script alone finds; need not be there
+SETTINGS = "demonstrations/solution.json"
 #: folder of the workspace that stands at /solution meanwhile
 FOLDER = ".rover-solution"
+#: how the script that lays it out says that the workspace has something of this name
+_TAKEN = 17
 COMMAND = f"bash /solution/{SCRIPT}"
 VERSION = "1"
 MOST_BYTES = 32 << 20
@@ -33,6 +38,15 @@ MOST_BYTES = 32 << 20
 
 #: what a careless one does afterwards to one of the files that it was asked for
 SLIPS = {"forget": "rm -rf -- {}", "empty": ": > {}"}
+
+
+def variables_of(files: Files) -> dict[str, str]:
+    """The variables that a package gives its solution; none where their file cannot be read."""
+    try:
+        env = json.loads(files.get(SETTINGS, b"{}")).get("env", {})
+        return {str(k): v for k, v in env.items() if isinstance(v, str)}
+    except (ValueError, AttributeError, RecursionError):
+        return {}
 
 
 class SolutionPolicy:
@@ -96,17 +110,19 @@ class _Shown:
     ) -> Completed:
         if argv != ["sh", "-c", COMMAND]:
             return self._box.run(argv, stdin=stdin, env=env, limits=limits, channel=channel)
-        self._script(laid_out(self._files), "the solution could not be laid out")
+        if self._script(laid_out(self._files), "the solution could not be laid out") == _TAKEN:
+            raise PolicyFailure(f"the workspace has a {FOLDER}, which is where a solution stands while it runs")
         done = self._box.run(argv, stdin=stdin, env={**(env or {}), **self._env}, limits=limits)
         if done.breach != "cancelled":
             self._script(f"rm -rf {FOLDER}", "the solution could not be taken away again")
         return done
 
-    def _script(self, script: str, failed: str) -> None:
+    def _script(self, script: str, failed: str) -> int:
         done = self._box.run(["sh"], stdin=script.encode())
-        if done.exit_code != 0:
+        if done.exit_code not in (0, _TAKEN):
             said = " ".join(done.stderr.decode("utf-8", "replace").split())[:200]
             raise SandboxError(f"{failed}: {done.breach or said}")
+        return done.exit_code
 
     def call(self, entry: str, payload: Any, *, limits: Limits | None = None) -> CallResult:
         return self._box.call(entry, payload, limits=limits)
@@ -122,8 +138,8 @@ class _Shown:
 
 
 def laid_out(files: Files) -> str:
-    """A script that makes the folder with these files. All may be run: packages keep no modes."""
-    lines = ["set -e", f"rm -rf {FOLDER}", f"mkdir {FOLDER}"]
+    """A script that makes the folder with these files, if it is not there. All may be run: packages keep no modes."""
+    lines = ["set -e", f"if [ -e {FOLDER} ] || [ -L {FOLDER} ]; then exit {_TAKEN}; fi", f"mkdir {FOLDER}"]
     for path, data in files.items():
         at = shlex.quote(f"{FOLDER}/{path}")
         if "/" in path:

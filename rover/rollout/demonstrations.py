@@ -2,6 +2,7 @@
 
     demonstrations/ID.json      a Demonstration; ID: the first 16 digits of the rollout's id
     demonstrations/pilot.json   a Pilot: completion counts
+    demonstrations/solution/    a solution that the package brings along; solution.json has its variables
     demonstrations/*            anything else: for people, or the builder's own run, which has no verdict
 
 The folder is no component: nothing becomes stale when it changes.

@@ -15,8 +15,10 @@ import tomli_w
 
 from rover.ops.export import ExportRequest, export
 from rover.ops.import_ import ImportRequest, import_
+from rover.policy.solution import SETTINGS, variables_of
 from rover.port.harbor import config as configs
 from rover.port.harbor.about import Origin, slug
+from rover.port.harbor.layout import CONFIG
 from rover.port.harbor.package import Made, make
 from rover.port.harbor.restore import restore
 from rover.port.harbor.tree import Item, read_folder
@@ -179,7 +181,7 @@ def changed(name: str, tmp_path: Path, edit: Any) -> set[str]:
     [
         ("verifier", "timeout_sec", 61.0, "verifier"),
         ("verifier", "user", "root", "verifier"),
-        ("solution", "env", {"A": "1"}, "verifier"),
+        ("solution", "later", {"A": "1"}, "verifier"),
         ("agent", "timeout_sec", 61.0, "harness"),
         ("environment", "memory_mb", 512, "harness"),
         ("environment", "cpus", 4, "harness"),
@@ -194,6 +196,38 @@ def test_a_setting_is_about_one_component(
     found = changed("dockerfile-only", tmp_path, lambda c: c.setdefault(section, {}).update({key: value}))
     # what root would need is a matter of the harness
     assert found - ({"harness"} if value == "root" else set()) == {component}
+
+
+def test_only_a_file_that_cannot_be_run_here_is_named(tmp_path: Path) -> None:
+    _, tree = made("dockerfile-only", tmp_path)
+    more = {"environment/Dockerfile": Item(b"FROM debian\nWORKDIR /app\nCOPY x/ .\n"),
+            "environment/x/a.sh": Item(b"#!/bin/sh\n", True), "environment/x/b.txt": Item(b"echo\n", True)}  # fmt: skip
+    notes = [note for note in make({**tree, **more}, Origin("x")).notes if "modes" in note]
+    assert notes == ["a workspace keeps no modes: b.txt may be run there, and here by its interpreter alone"]
+    del more["environment/x/b.txt"]
+    assert not any("modes" in note for note in make({**tree, **more}, Origin("x")).notes)
+
+
+def test_variables_of_the_solution_are_of_no_component(tmp_path: Path) -> None:
+    give = {"env": {"B": "2", "A": "${HOME:-/root}"}}
+    assert changed("dockerfile-only", tmp_path, lambda c: c.update(solution=give)) == set()
+    _, tree = made("dockerfile-only", tmp_path)
+    config = {**configs.parse(tree["task.toml"].data), "solution": {**give, "later": 3}}
+    there = {**tree, "task.toml": Item(tomli_w.dumps(config).encode())}
+    files = make(there, Origin("x")).files
+    assert variables_of(files) == give["env"]
+    assert b"HOME" not in files["verifier/harbor.json"]
+    other = {**files, SETTINGS: b'{"env": {"C": "3"}}'}
+    assert configs.parse(restore(other)["task.toml"].data)["solution"] == {"env": {"C": "3"}, "later": 3}
+    assert restore(files) == there
+    for odd in ({"env": {}}, {"later": 1}, {}):
+        there = {**tree, "task.toml": Item(tomli_w.dumps({**config, "solution": odd}).encode())}
+        files = make(there, Origin("x")).files
+        assert SETTINGS not in files
+        again = configs.parse(restore({p: d for p, d in files.items() if p != CONFIG})["task.toml"].data)
+        assert again.get("solution") == odd
+    with pytest.raises(PackageError, match=r"solution.json: env"):
+        restore({**files, SETTINGS: b'{"env": {"A": 1}}'})
 
 
 def edited(files: Mapping[str, bytes], path: str, record: Any) -> dict[str, bytes]:
@@ -254,7 +288,8 @@ def test_two_tasks_of_one_name_are_refused(tmp_path: Path) -> None:
     assert store.packages() == []
     rows = import_(store, ImportRequest("harbor", tmp_path / "tasks", keep_going=True)).rows
     assert [(row.source, row.outcome) for row in rows] == [("one", "added"), ("two", "refused")]
-    assert rows[1].reason == "two: name: acme-copies is also the name of one"
+    assert (rows[1].file, rows[1].field, rows[1].reason) == ("", "name", "acme-copies is also the name of one")
+    assert rows[1].line() == "two: name: acme-copies is also the name of one"
 
 
 # --- datasets --------------------------------------------------------------------------------------------------

@@ -14,11 +14,11 @@ from program_packages import CHECK, ORDERS, REPORT, SOLVE, TEST, container_env, 
 from rover.cli.main import run as cli
 from rover.construct.calibrate import calibrate
 from rover.construct.references import problems
-from rover.construct.solved import broken_states, demanded, solution_of, solved, variables_of
+from rover.construct.solved import broken_states, demanded, solution_of, solved
 from rover.policy.named import named_paths
 from rover.policy.null import NULL_POLICIES, attackers
 from rover.policy.scripted import ScriptedPolicy
-from rover.policy.solution import FOLDER, SolutionPolicy
+from rover.policy.solution import FOLDER, SETTINGS, SolutionPolicy, variables_of
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env, env_from_files
 from rover.rollout.records import EndState, RolloutRequest, changed
@@ -71,12 +71,19 @@ def test_its_files_are_whole_and_may_be_run(engine: Engine) -> None:
     )
     files = {"solve.sh": solve, "lib/run": b"#!/bin/sh\necho $1 > ran.txt\n", "lib/odd.bin": odd}
     env = container_env(start={"odd.bin": odd}, solution=files)
-    beside = b'{"config": {"solution": {"env": {"GREETING": "hi"}}}}'
-    env = env_from_files({**env.files, "verifier/harbor.json": beside}, {})
+    env = env_from_files({**env.files, SETTINGS: b'{"env": {"GREETING": "hi"}}'}, {})
     [(result, _)] = engine.run([RolloutRequest(env, policy(env), 1)])
     assert result.trajectory.turns[0].calls[0].status == "ok", result.trajectory.turns[0].calls[0].output
     assert (result.end["copy.bin"], result.end["ran.txt"]) == (odd, b"x\n")
     assert sorted(result.end) == ["copy.bin", "odd.bin", "ran.txt", "seen.txt"]
+
+
+@pytest.mark.parametrize("path", [FOLDER, f"{FOLDER}/notes.txt"])
+def test_a_workspace_that_has_something_in_its_place_keeps_it(engine: Engine, path: str) -> None:
+    env = container_env(start={"data/orders.csv": ORDERS, path: b"mine\n"})
+    [(result, verdict)] = engine.run([RolloutRequest(env, policy(env), 1)])
+    assert (verdict.outcome, result.trajectory.end, result.end[path]) == ("policy_error", "policy_error", b"mine\n")
+    assert f"the workspace has a {FOLDER}" in result.trajectory.error
 
 
 def test_nobody_else_is_shown_it(engine: Engine) -> None:
@@ -112,7 +119,8 @@ def test_bad_solutions_are_named(engine: Engine) -> None:
     env = container_env(harness=Harness(tools=("read_file",)))
     [(result, verdict)] = engine.run([RolloutRequest(env, policy(env), 1)])
     assert (verdict.outcome, "no shell" in result.trajectory.error) == ("policy_error", True)
-    assert variables_of({"verifier/harbor.json": b"[" * 99999}) == {}
+    for damaged in (b"[" * 99999, b"[]", b"{", b'{"env": 3}'):
+        assert variables_of({SETTINGS: damaged}) == {}
 
 
 def test_files_that_a_request_names() -> None:

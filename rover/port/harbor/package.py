@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rover.harness.manifest import is_script
+from rover.policy.solution import SETTINGS
 from rover.port.harbor import config as configs
 from rover.port.harbor import image, needs, rewards, split
 from rover.port.harbor.about import Origin, name_of, slug, tags_of, title_of, word
@@ -167,7 +169,7 @@ def argv_of(tree: Tree) -> tuple[str, ...]:
 # --- files -------------------------------------------------------------------------------------------------
 def _files(task: Read, origin: Origin, name: str) -> dict[str, bytes]:
     moved = {placed(p): i for p, i in task.tree.items() if p not in (configs.FILE, "instruction.md")}
-    beside = _beside(task, moved)
+    beside, variables = _beside(task, moved)
     head, text, made_up = instruction_of(task.tree, task.config)
     if head:
         beside["task"]["instruction_head"] = head
@@ -196,13 +198,16 @@ def _files(task: Read, origin: Origin, name: str) -> dict[str, bytes]:
         "verifier/anchors.json": Anchors().dump(),
         "verifier/cases/cases.json": Cases().dump(),
     }
+    if variables:
+        out[SETTINGS] = dumped({"env": variables})
     out["package.json"] = _package(name, title, task, origin, out).dump()
     return dict(sorted(out.items()))
 
 
-def _beside(task: Read, moved: Mapping[str, Item]) -> dict[str, dict[str, Any]]:
-    """What no record has a field for: settings, modes, links, by component."""
+def _beside(task: Read, moved: Mapping[str, Item]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """What no record has a field for: settings, modes, links, by component; and the variables of the solution."""
     parts = split.split(task.config, task.records, task.given)
+    variables = split.take_variables(parts)
     found: dict[str, dict[str, Any]] = {}
     for name in BESIDE:
         own = below(moved, f"{name}/")
@@ -219,7 +224,7 @@ def _beside(task: Read, moved: Mapping[str, Item]) -> dict[str, dict[str, Any]]:
     texts = sorted({"task.toml", "instruction.md"} & {p for p, i in task.tree.items() if i.executable})
     if texts:
         found["demonstrations"]["texts_executable"] = texts
-    return found
+    return found, variables
 
 
 def _within(own: Mapping[str, Item], component: str) -> dict[str, Item]:
@@ -294,7 +299,8 @@ def _package(name: str, title: str, task: Read, origin: Origin, out: Mapping[str
 
 def _notes(task: Read) -> tuple[str, ...]:
     notes = [*task.stage.notes, *(task.inside.notes if task.inside else ())]
-    runs = sorted(path for path, item in task.start.items() if item.executable)
+    plain = task.records.environment == Environment()  # else scripts are made to be run
+    runs = sorted(p for p, item in task.start.items() if item.executable and (plain or not is_script(item.data)))
     if runs:
         notes.append(f"a workspace keeps no modes: {runs[0]} may be run there, and here by its interpreter alone")
     if task.keys_from:

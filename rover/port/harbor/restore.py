@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from rover.policy.solution import SETTINGS
 from rover.port.harbor import config as configs
 from rover.port.harbor import split
 from rover.port.harbor.layout import BESIDE, CONFIG, TOP, original
@@ -79,7 +80,11 @@ def config_of(files: Files, beside: Mapping[str, Mapping[str, Any]], environment
     records = split.Records(context.environment or Environment(), harness, verifier.program)
     parts = {name: from_json(beside[name].get("config", {})) for name in COMPONENTS}
     workdir = str(beside["context"].get("image_workdir", ""))
-    return split.merged(parts, records, split.given_of(environment, workdir))
+    config = split.merged(parts, records, split.given_of(environment, workdir))
+    if variables := _load(files, SETTINGS).get("env"):
+        own = config.get("solution")
+        config["solution"] = {**(own if isinstance(own, dict) else {}), "env": variables}
+    return config
 
 
 def _load(files: Files, path: str) -> dict[str, Any]:
@@ -102,7 +107,7 @@ def _check(path: str, key: str, value: object) -> None:
     inner: list[object] = []
     if key in ("executable", "top_executable", "texts_executable"):
         sound, inner = isinstance(value, list), value if isinstance(value, list) else []
-    elif key == "links":
+    elif key in ("links", "env"):
         sound, inner = isinstance(value, dict), [*value.values()] if isinstance(value, dict) else []
     else:
         sound = isinstance(value, dict if key == "config" else str)

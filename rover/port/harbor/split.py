@@ -265,6 +265,24 @@ def _copied(value: Any) -> Any:
     return dict(value) if isinstance(value, dict) else value
 
 
+def take_variables(parts: Parts) -> dict[str, str]:
+    """The variables of the solution, taken out of the parts: like the solution itself they are of no component.
+
+    They stay where they are no plain ones.
+    """
+    own = parts.get("verifier", {}).get("solution")
+    env = own.get("env") if isinstance(own, dict) else None
+    if not env or not isinstance(env, dict) or not all(isinstance(value, str) for value in env.values()):
+        return {}
+    rest = {key: value for key, value in parts["verifier"]["solution"].items() if key != "env"}
+    parts["verifier"] = {**parts["verifier"], "solution": rest}
+    if not rest:
+        del parts["verifier"]["solution"]
+    if not parts["verifier"]:
+        del parts["verifier"]
+    return dict(env)
+
+
 # --- the way out -------------------------------------------------------------------------------------------
 def merged(parts: Mapping[ComponentName, Config], records: Records, given: Given) -> Config:
     """The configuration of the parts and records; the reverse of `split`. A record that was changed wins."""
