@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TypedDict
 
 from rover.rollout.env import Env, below
+from rover.sandbox.places import RESERVED_OF_TASKS, clash, where_not
 from rover.sandbox.protocol import Images, Place, Runtime, lacking
 from rover_store.errors import SandboxError
 from rover_store.ids import digest
@@ -93,10 +94,19 @@ def graded_in(env: Env, runtime: Runtime, plain: str) -> str:
 
 def refusal(env: Env, runtime: Runtime) -> str:
     """Why a runtime may not run this package, in one line; empty where it may."""
-    missing = lacking(env.harness.requires or (), runtime)
-    if not missing:
+    said = env.context.environment
+    workdir = said.workdir if said is not None else ""
+    # wherever a workspace can stand elsewhere, so can the files of a program
+    own = ("workdir",) if workdir or env.verifier.program else ()
+    missing = lacking(tuple(dict.fromkeys((*(env.harness.requires or ()), *own))), runtime)
+    if missing:
+        return f"refused: the package needs {', '.join(missing)}, which the {runtime.kind} sandbox does not give here"
+    images = said is not None and (said.image or said.dockerfile) and "image" in getattr(runtime, "offers", ())
+    taken = getattr(runtime, "reserved_of_images" if images else "reserved", ())
+    if not workdir or not clash(workdir, (*taken, *RESERVED_OF_TASKS)):
         return ""
-    return f"refused: the package needs {', '.join(missing)}, which the {runtime.kind} sandbox does not give here"
+    who = where_not(workdir) if where_not(workdir).startswith("no ") else f"the {runtime.kind} sandbox cannot"
+    return f"refused: the package needs its workspace at {workdir}, which {who} have"
 
 
 def is_plain(env: Env) -> bool:

@@ -19,7 +19,7 @@ from rover.sandbox import layout as layouts
 from rover.sandbox.box import BubblewrapSandbox, last_words
 from rover.sandbox.companion import START_S, Companion
 from rover.sandbox.inside import frames
-from rover.sandbox.places import links_of, shows_of
+from rover.sandbox.places import RESERVED, clash, links_of, shows_of
 from rover.sandbox.protocol import Files, Place, Probe
 from rover.sandbox.remedies import explain
 from rover.sandbox.runtime_id import runtime_id
@@ -28,10 +28,8 @@ from rover_store.records import Limits
 
 #: Without cgroups memory is polled, and nothing shares out the processor.
 UNMET = ("hard memory ceiling", "processor share")
-#: Places of a box that are taken: nothing of a package or an agent can stand there.
-RESERVED = (
-    "/w", "/v", "/r", "/.rover", "/tmp", "/dev", "/proc", "/sys", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc",
-)  # fmt: skip
+#: what the boxes of a launcher show of the host beside what all do, and which folders of Python stand elsewhere in them
+_Shown = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]
 
 
 class BubblewrapRuntime:
@@ -40,12 +38,13 @@ class BubblewrapRuntime:
     kind = "bubblewrap"
     unmet = UNMET
     offers = ("workdir",)
+    reserved = RESERVED
 
     def __init__(self, *, workspace: str = "", bwrap: str = "") -> None:
         self._workspace = workspace  # "copy" or "overlay"; chosen by what the kernel can do where empty
         self._bwrap = bwrap  # path of the program; the wheel's, else the system's, where empty
         self._lock = threading.Lock()
-        self._launchers: dict[tuple[tuple[str, str], ...], _Launcher] = {}  # by what they show
+        self._launchers: dict[_Shown, _Launcher] = {}
         self._boxes: weakref.WeakSet[BubblewrapSandbox] = weakref.WeakSet()
 
     def probe(self) -> Probe:
@@ -66,11 +65,13 @@ class BubblewrapRuntime:
         place = place or Place()
         if place.image or place.build:
             raise SandboxError("the bubblewrap sandbox has no images", hint="run it with --sandbox docker")
-        links, shows = links_of(place, RESERVED), shows_of(place, RESERVED)
+        links = links_of(place, RESERVED)
+        shows = shows_of(place, (*self.reserved, *(path for path, _ in links)))
+        away = tuple(folder for folder in layouts.prefixes() if any(clash(path, (folder,)) for path, _ in links))
         near, far = socket.socketpair()
         errors = os.memfd_create("errors")
         try:
-            launcher = self._launch(far.fileno(), errors, shows)
+            launcher = self._launch(far.fileno(), errors, (shows, away))
             far.close()
             near.settimeout(START_S)
             frames.send(near, {**launcher.config, "place": links})
@@ -101,11 +102,11 @@ class BubblewrapRuntime:
         for launcher in launchers:
             launcher.close()
 
-    def _launch(self, channel: int, errors: int, shows: tuple[tuple[str, str], ...]) -> _Launcher:
+    def _launch(self, channel: int, errors: int, shown: _Shown) -> _Launcher:
         with self._lock:
-            launcher = self._launchers.get(shows)
+            launcher = self._launchers.get(shown)
             if launcher is None or not launcher.usable():
-                launcher = self._launchers[shows] = _Launcher(self._workspace, self._bwrap or find_bwrap(), shows)
+                launcher = self._launchers[shown] = _Launcher(self._workspace, self._bwrap or find_bwrap(), shown)
             launcher.start(channel, errors)
             return launcher
 
@@ -113,9 +114,9 @@ class BubblewrapRuntime:
 class _Launcher(Companion):
     """The launcher process, see rover.sandbox.launcher."""
 
-    def __init__(self, workspace: str, bwrap: str, shows: tuple[tuple[str, str], ...] = ()) -> None:
+    def __init__(self, workspace: str, bwrap: str, shown: _Shown) -> None:
         layouts.compile_inside()
-        layout = layouts.layout(bwrap, shows)
+        layout = layouts.layout(bwrap, *shown)
         self.config: dict[str, Any] = {**layout.config, "workspace": workspace}
         self._argv = [*layout.arguments, *layouts.supervisor_command(self.config["python"])]
         super().__init__(Path(__file__).with_name("launcher.py"), json.dumps(layout.sources))

@@ -11,6 +11,7 @@ import os
 import py_compile
 import sys
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
@@ -54,25 +55,31 @@ class Layout:
     config: dict[str, Any]
 
 
-def layout(bwrap: str, shows: tuple[tuple[str, str], ...] = ()) -> Layout:
-    """The layout for this interpreter and installation, with these folders of the host shown beside."""
-    shown, config = visible()
+def layout(bwrap: str, shows: tuple[tuple[str, str], ...] = (), away: tuple[str, ...] = ()) -> Layout:
+    """The layout for this interpreter and installation, with these folders of the host shown beside. `away`: see
+    `visible`."""
+    shown, config = visible(away)
     shown += shows
     program = bwrap
     for number, (source, _) in enumerate(shown):
         if bwrap.startswith(f"{source}/"):  # the wheel's program finds its libraries beside itself
             program = f"@{number}{bwrap.removeprefix(source)}"
     binds = [word for number, (_, target) in enumerate(shown) for word in ("--ro-bind", f"@{number}", target)]
-    return Layout(tuple(source for source, _ in shown), (program, *_flags(), *_system(), *binds), config)
+    told = [w for n, value in config["env"].items() if n == "LD_LIBRARY_PATH" for w in ("--setenv", n, value)]
+    return Layout(tuple(source for source, _ in shown), (program, *_flags(), *told, *_system(), *binds), config)
 
 
-def visible() -> tuple[tuple[tuple[str, str], ...], dict[str, Any]]:
-    """What every box shows of this installation, as (folder of the host, path in the box), and its configuration."""
-    python = os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable)
+def visible(away: tuple[str, ...] = ()) -> tuple[tuple[tuple[str, str], ...], dict[str, Any]]:
+    """What every box shows of this installation, as (folder of the host, path in the box), and its configuration.
+
+    The folders of Python that `away` names stand below /v, since something else stands where they lie.
+    """
+    python = interpreter()
     shown: list[tuple[str, str]] = []
-    for prefix in sorted({os.path.realpath(p) for p in (sys.base_prefix, sys.base_exec_prefix)}):
-        if prefix not in ("/", "/usr") and not prefix.startswith("/usr/"):
-            shown.append((prefix, prefix))
+    for number, prefix in enumerate(prefixes()):
+        shown.append((prefix, f"/v/python{number}" if prefix in away else prefix))
+        if prefix in away and python.startswith(f"{prefix}/"):
+            python = shown[-1][1] + python.removeprefix(prefix)
     site = [f"/v/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"]
     hide = ["/r"]
     for number, folder in enumerate(site_folders()):
@@ -82,6 +89,8 @@ def visible() -> tuple[tuple[tuple[str, str], ...], dict[str, Any]]:
         hide += [f"{site[-1]}/{name}" for name in ("rover", "rover_store") if os.path.isdir(f"{folder}/{name}")]
     shown += [(package_folder(name), f"/r/{name}") for name in ("rover", "rover_store")]
     environment = dict(ENVIRONMENT)
+    if python != interpreter() and is_rooted():
+        environment["LD_LIBRARY_PATH"] = f"{os.path.dirname(os.path.dirname(python))}/lib"
     if site[1:]:
         environment["PYTHONPATH"] = ":".join(site[1:])
     config = {
@@ -97,6 +106,25 @@ def visible() -> tuple[tuple[tuple[str, str], ...], dict[str, Any]]:
         "links": {f"/v/bin/{n}": python for n in ("python", "python3", os.path.basename(python))},
     }
     return tuple(shown), config
+
+
+def interpreter() -> str:
+    """The Python that rover runs on, behind all links and environments."""
+    return os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable)
+
+
+def prefixes() -> list[str]:
+    """Where that Python lies, beside /usr."""
+    found = sorted({os.path.realpath(p) for p in (sys.base_prefix, sys.base_exec_prefix)})
+    return [p for p in found if p not in ("/", "/usr") and not p.startswith("/usr/")]
+
+
+@lru_cache(maxsize=1)
+def is_rooted() -> bool:
+    """Whether that Python finds its own library by an absolute path: moved, it has to be told."""
+    data = Path(interpreter()).read_bytes()
+    shared = f"libpython{sys.version_info[0]}.{sys.version_info[1]}".encode() + b".so"
+    return shared in data and b"$ORIGIN" not in data
 
 
 def site_folders() -> list[str]:

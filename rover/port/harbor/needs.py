@@ -12,6 +12,7 @@ from rover.port.harbor.config import Config, environments
 from rover.port.harbor.image import Stage, is_plain
 from rover.port.harbor.split import unfilled
 from rover.port.harbor.tree import Tree
+from rover.sandbox.places import where_not
 from rover.sandbox.protocol import FEATURES
 
 #: features that no sandbox of ours offers, beside those it may
@@ -65,7 +66,8 @@ def needs_of(config: Config, tree: Tree, stage: Stage, workdir: str) -> Needs:
 
 def _of_place(needs: Needs, config: Config, stage: Stage, workdir: str) -> None:
     if workdir and workdir != "/":
-        needs.add("workdir", workdir)
+        who = where_not(workdir)
+        needs.add("workdir", f"{workdir}, which {who} have" if who else workdir)
     prebuilt = (config.get("environment") or {}).get("docker_image")
     if prebuilt and not is_plain(prebuilt):
         needs.add("image", f"what {prebuilt} holds")

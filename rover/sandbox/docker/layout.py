@@ -70,9 +70,9 @@ class Layout:
     unset: tuple[str, ...] = ()
 
 
-def bare() -> Layout:
-    """A box without an image: what a bubblewrap box shows, at the same paths."""
-    shown, config = layouts.visible()
+def bare(away: tuple[str, ...] = ()) -> Layout:
+    """A box without an image: what a bubblewrap box shows, at the same paths; `away` as there."""
+    shown, config = layouts.visible(away)
     links = dict(config["links"])
     system = [("/usr", "/usr")]
     for path in layouts.SYSTEM:

@@ -10,25 +10,23 @@ import weakref
 from dataclasses import replace
 
 from rover.sandbox import layout as layouts
-from rover.sandbox.bubblewrap import RESERVED
 from rover.sandbox.docker import images
 from rover.sandbox.docker.box import DockerSandbox
 from rover.sandbox.docker.engine import Engine
 from rover.sandbox.docker.layout import Layout, around, bare, carried
-from rover.sandbox.places import links_of, shows_of
+from rover.sandbox.places import RESERVED, RESERVED_OF_IMAGES, clash, links_of, shows_of
 from rover.sandbox.protocol import Files, Place, Probe
 from rover.sandbox.runtime_id import runtime_id
 from rover_store.errors import SandboxError
 from rover_store.records import Limits
-
-#: In an image only what rover itself has there is taken: a package may replace any of the rest.
-RESERVED_OF_IMAGES = ("/w", "/r", "/.rover", "/tmp", "/dev", "/proc", "/sys")
 
 
 class DockerRuntime:
     """Opens boxes in one engine, connected to when first needed. Safe to share between threads."""
 
     kind = "docker"
+    reserved = RESERVED  # where the package has no image of its own
+    reserved_of_images = RESERVED_OF_IMAGES
     def __init__(self, *, image: str = "") -> None:
         self._image = image or os.environ.get("ROVER_DOCKER_IMAGE", "")  # one that carries rover
         self._lock = threading.Lock()
@@ -87,7 +85,7 @@ class DockerRuntime:
         """The image for a place, and what stands in and around it."""
         own = bool(place.image or place.build)
         reserved = RESERVED_OF_IMAGES if own else RESERVED
-        links, shows = dict(links_of(place, reserved)), shows_of(place, reserved)
+        links = dict(links_of(place, reserved))
         if self._image:
             return self._carried(engine, place, links)
         if sys.platform != "linux":
@@ -102,9 +100,9 @@ class DockerRuntime:
                 raise SandboxError(f"the image keeps {kept[0]} as a volume: the workspace cannot stand there")
             image = images.linked(engine, found["Id"], links)
         else:
-            layout = bare()
+            layout = bare(tuple(p for p in layouts.prefixes() if any(clash(path, (p,)) for path in links)))
             image = images.empty_image(engine, layout.files, layout.links | links)
-        return image, replace(layout, shown=(*layout.shown, *shows))
+        return image, replace(layout, shown=(*layout.shown, *shows_of(place, reserved, layout.shown)))
 
     def _carried(self, engine: Engine, place: Place, links: dict[str, str]) -> tuple[str, Layout]:
         if place.image or place.build or place.shows:
