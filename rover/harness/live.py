@@ -71,6 +71,8 @@ class LiveAgent:
         self._limits = limits
         self._ended = ended
         self._done: Completed | SandboxError | None = None
+        #: the box had to be reset to end it: the workspace is that of the start again
+        self.lost = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="agent", daemon=True)
         self._thread.start()
@@ -121,9 +123,10 @@ class LiveAgent:
         return self._done
 
     def close(self) -> None:
-        """Hang up: the relay ends, and the agent with it. The workspace stays."""
+        """Hang up: the relay ends, and the agent with it. The workspace stays, unless it is `lost`."""
         self._near.close()
         if not self.wait(ENDING_S):
+            self.lost = True
             with contextlib.suppress(SandboxError):
                 self._box.reset()
         self._thread.join()

@@ -17,10 +17,11 @@ from typing import Any, Literal
 
 from rover.harness import manifest as m
 from rover.harness import mcp
+from rover.harness.arguments import unstorable
 from rover.harness.manifest import Manifest
 from rover.harness.mcp.servers import Servers
 from rover.harness.tools.specs import WRITERS, argument_error, offered
-from rover.policy.protocol import MALFORMED, Action, Policy, PolicyFailure, PolicyView, Session, ToolSpec
+from rover.policy.protocol import MALFORMED, Action, OutOfTime, Policy, PolicyFailure, PolicyView, Session, ToolSpec
 from rover.sandbox.protocol import Sandbox
 from rover_store.errors import HarnessError, ProviderError, RoverError, SandboxError
 from rover_store.records import Call, Harness, Limits, RolloutKey, ToolCall, Trajectory, Turn, Usage
@@ -31,8 +32,6 @@ End = Literal["completed", "policy_error", "infra_error"]
 
 #: so many calls in a row that no tool takes end a rollout
 MALFORMED_IN_A_ROW = 20
-#: no tool takes arguments nested half as deep, and a record that is stored has a bound of its own
-MAX_DEPTH = 50
 
 
 class Stopped(Exception):  # a request from outside, not an error
@@ -63,6 +62,8 @@ class Played:
     trees: dict[str, Manifest]
     blobs: dict[str, bytes]
     end: Manifest
+    #: an infra_error since an agent was killed, by whom nobody knows for certain
+    killed: bool = False
 
 
 def play(
@@ -146,7 +147,10 @@ class _Rollout:
         while True:
             if self.stop():
                 raise Stopped
-            action = session.act(results, deadline_s=self._left())
+            try:
+                action = session.act(results, deadline_s=self._left())
+            except OutOfTime:
+                raise self._out_of_seconds() from None
             self._count(action.usage)
             message = _storable_text(action.message)
             if not action.calls:
@@ -183,8 +187,11 @@ class _Rollout:
     def _left(self) -> float:
         left = self.ends_at - self.clock()
         if left <= 0:
-            raise _OutOfBudget(f"the budget of {self.budget.seconds:g} seconds is used up")
+            raise self._out_of_seconds()
         return left
+
+    def _out_of_seconds(self) -> _OutOfBudget:
+        return _OutOfBudget(f"the budget of {self.budget.seconds:g} seconds is used up")
 
     def _count(self, used: Usage) -> None:
         self.usage = Usage(
@@ -229,12 +236,9 @@ class _Rollout:
     def _checked(self, call: ToolCall) -> tuple[ToolCall, str]:
         """The call as it can be stored, and why no tool takes it (empty where one does)."""
         clean = ToolCall(id=_storable_text(call.id), tool=_storable_text(call.tool), arguments=call.arguments)
-        try:
-            json.dumps(call.arguments, ensure_ascii=False, allow_nan=False).encode()
-        except (ValueError, TypeError, RecursionError):
-            return clean.model_copy(update={"arguments": {}}), "the arguments hold a value that JSON cannot carry"
-        if _too_deep(call.arguments):
-            return clean.model_copy(update={"arguments": {}}), f"the arguments are nested deeper than {MAX_DEPTH}"
+        problem = unstorable(call.arguments)
+        if problem:
+            return clean.model_copy(update={"arguments": {}}), problem
         served = self._served(call.tool)
         if served is None and call.tool not in self.job.harness.tools:
             return clean, f"no tool is called {clean.tool!r}; offered: {', '.join(self.names)}"
@@ -340,16 +344,6 @@ def _texts(value: Any) -> Iterator[str]:
 def _path(text: str) -> str:
     """A text as a path in the workspace, if it is one."""
     return posixpath.normpath(text.removeprefix("/w/"))
-
-
-def _too_deep(arguments: dict[str, Any]) -> bool:
-    level: list[Any] = [arguments]
-    for _ in range(MAX_DEPTH):
-        inside = [v.values() if isinstance(v, dict) else v for v in level if isinstance(v, dict | list)]
-        level = [item for values in inside for item in values]
-        if not level:
-            return False
-    return True
 
 
 def _described(error: Exception) -> str:

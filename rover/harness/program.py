@@ -4,9 +4,10 @@ At each request the workspace is looked at while the program waits (its processe
 the tree that its calls led to. One request is served at a time.
 
 Error model, that of the loop: a budget used up, an agent that ends badly without a last word, or that breaks a limit,
-is a `policy_error`, graded as it stands. The box, a model server, a program that cannot even be started, and a death by
-SIGKILL are an `infra_error`: nothing in the box can send that signal to the agent or its relay (see relay.guard), so
-it came from outside. Once a budget is used up the agent is told so, asked to end, and ended.
+is a `policy_error`, graded as it stands. So is a signal that ends the agent or its relay, which anything in the box may
+send. All but SIGKILL: what could send that to either is closed (see relay.guard), so it came from outside, and is an
+`infra_error`, as are the box, a model server, and a program that cannot even be started. Once a budget is used up the
+agent is told so, asked to end, and ended.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import contextlib
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from rover.harness import manifest as m
@@ -29,7 +31,7 @@ from rover.policy import wire
 from rover.policy.completion import Answer
 from rover.policy.gateway import Gateway
 from rover.policy.program import ProgramPolicy
-from rover.policy.protocol import Action, PolicyFailure, Session
+from rover.policy.protocol import Action, OutOfTime, PolicyFailure, Session
 from rover.policy.wire import Asked, Refused, Response
 from rover.sandbox.protocol import Completed, Sandbox
 from rover_store.errors import HarnessError, ProviderError, RoverError, SandboxError
@@ -62,11 +64,21 @@ def play_program(
     opened: Callable[[Session], None] = lambda session: None,
 ) -> Played:
     """Run one rollout of a program in a box that holds the start state. As `loop.play` otherwise."""
-    return _Rollout(box, policy, job, clock, stop).run(opened)
+    rollout = _Rollout(box, policy, job, clock, stop)
+    try:
+        return rollout.run(opened)
+    except Stopped:
+        raise
+    except Exception as error:  # not even its record could be made; the others of its run are not to be lost with it
+        return rollout.unrecorded(error)
 
 
 class _OutOfBudget(PolicyFailure):
     """A budget is used up."""
+
+
+class _Killed(SandboxError):
+    """The agent was ended by SIGKILL."""
 
 
 class _Handle:
@@ -103,7 +115,6 @@ class _Rollout:
         self.script = Transcript(job.start, job.start_tree, job.harness.limits.output_bytes)
         self.usage = Usage()
         self.refused = self.listed = 0
-        self.waited = 0.0  # seconds that the model took
         self.exit: dict[str, Any] | None = None  # how the program ended, as the relay tells it
         self.done: Completed | None = None
         self.gateway = policy.gateway(job.key.seed)
@@ -118,7 +129,9 @@ class _Rollout:
         except (SandboxError, ProviderError, HarnessError) as error:
             if self.stop():
                 raise Stopped from None
-            return self._played("infra_error", error=f"{type(error).__name__}: {error.message}")
+            name = "SandboxError" if isinstance(error, _Killed) else type(error).__name__
+            played = self._played("infra_error", error=f"{name}: {error.message}")
+            return replace(played, killed=isinstance(error, _Killed))
         except Stopped:
             raise
         except Exception as error:  # a fault of ours is never the agent's failure
@@ -126,6 +139,15 @@ class _Rollout:
             return self._played("infra_error", error=f"HarnessError: {type(error).__name__}: {said}")
         finally:
             self.gateway.close()
+
+    def unrecorded(self, error: Exception) -> Played:
+        """An infra_error without what was recorded."""
+        said = _storable(f"HarnessError: {type(error).__name__}: {error}")[:2000]
+        key, start = self.job.key, self.job.start_tree
+        told = Trajectory(
+            key=key, package=self.job.package, start=start, turns=(), final_message="", end="infra_error", error=said
+        )
+        return Played(told, {start: self.job.start}, {}, self.job.start)
 
     # --- the program's life --------------------------------------------------------------------------------------
     def _live(self) -> None:
@@ -144,7 +166,8 @@ class _Rollout:
             live.close()
         if self.done.breach == "cancelled" and self.stop():
             raise Stopped
-        self._look()
+        if not live.lost:
+            self._look()
         if failure is not None:
             raise failure
         self._judge(self.done)
@@ -155,7 +178,7 @@ class _Rollout:
             if self.stop():
                 raise Stopped
             if self._left() <= 0:
-                raise _OutOfBudget(f"the budget of {self.budget.seconds:g} seconds is used up")
+                raise self._out_of_seconds()
             try:
                 heard = live.hear(TICK)
             except Gone:
@@ -230,23 +253,22 @@ class _Rollout:
         self.script.asked(asked.messages)
         answer, body = self._asked(asked)
         self._count(answer.usage)
-        if len(self.script) >= self.budget.turns and acts(answer):
-            raise _OutOfBudget(f"the budget of {self.budget.turns} turns is used up")
+        if len(self.script) >= self.budget.turns and acts(answer):  # one more may be its last word, as in the loop
+            raise self._out_of_turns()
         self.script.answered(answer, self.gateway.tokens_of(answer))
         return wire.answered(asked, body)
 
     def _asked(self, asked: Asked) -> tuple[Answer, bytes]:
-        """The model's answer. One that does not come in time is the server's fault only where most of the budget went
-        into waiting for it: an agent could ask in the last moment, to be rid of its rollout."""
-        began = self.clock()
+        """The model's answer, where there are turns and seconds left for one."""
+        if len(self.script) > self.budget.turns:
+            raise self._out_of_turns()
+        left = self._left()
+        if left <= 0:
+            raise self._out_of_seconds()
         try:
-            return self.gateway.ask(asked, max(self._left(), 0.001))
-        except ProviderError:
-            if self._left() <= 0 and self.waited + self.clock() - began < self.budget.seconds / 2:
-                raise _OutOfBudget(f"the budget of {self.budget.seconds:g} seconds is used up") from None
-            raise
-        finally:
-            self.waited += self.clock() - began
+            return self.gateway.ask(asked, left, self.budget.seconds)
+        except OutOfTime:
+            raise self._out_of_seconds() from None
 
     def _count(self, used: Usage) -> None:
         self.usage = Usage(
@@ -269,6 +291,12 @@ class _Rollout:
     def _left(self) -> float:
         return self.ends_at - self.clock()
 
+    def _out_of_seconds(self) -> _OutOfBudget:
+        return _OutOfBudget(f"the budget of {self.budget.seconds:g} seconds is used up")
+
+    def _out_of_turns(self) -> _OutOfBudget:
+        return _OutOfBudget(f"the budget of {self.budget.turns} turns is used up")
+
     # --- its end -------------------------------------------------------------------------------------------------
     def _judge(self, done: Completed) -> None:
         """Raise where it did not end well."""
@@ -284,7 +312,7 @@ class _Rollout:
             raise HarnessError(f"{where}{str(end['failed'])[:500]}")
         code, number = end.get("code"), end.get("signal")
         if number == _SIGKILL:
-            raise SandboxError("the agent was killed from outside")
+            raise _Killed("the agent was killed from outside")
         if code == 0 or self.script.last_words:
             return
         if self.gateway.unfit:
@@ -296,6 +324,8 @@ class _Rollout:
     def _relay_died(self, done: Completed) -> NoReturn:
         if done.exit_code == 128 + _SIGKILL:
             raise SandboxError("the agent's relay was killed from outside")
+        if done.exit_code is not None and done.exit_code > 128:
+            raise PolicyFailure(f"the agent's relay was ended by signal {done.exit_code - 128}")
         said = " ".join(_plain(done.stderr).split())[-300:]
         if done.exit_code == 127:
             raise HarnessError(f"an agent needs python3 in its box: {said}")
@@ -328,6 +358,7 @@ class _Rollout:
                 refused=self.refused,
             ),
         )
+        trajectory.dump()  # what cannot be stored is to be found here, not when all is written
         return Played(trajectory, self.trees, self.blobs, self.now)
 
     # --- its start -----------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rover.harness import manifest as m
+from rover.harness.arguments import unstorable
 from rover.harness.manifest import Manifest
 from rover.policy.completion import Answer
 from rover.policy.protocol import MALFORMED
@@ -76,8 +77,8 @@ class Transcript:
 
     def answered(self, answer: Answer, tokens: TurnTokens | None) -> None:
         """A new turn."""
-        text = answer.text
-        calls = [_Call(c.id, c.tool, c.arguments) for c in answer.calls]
+        text = _clean(answer.text)
+        calls = [_Call(_clean(c.id), _clean(c.tool), _stored(c.arguments)) for c in answer.calls]
         if not calls:
             at = len(self._turns)
             calls = [_said(f"block-{at}-{n}", BASH, {"command": block}) for n, block in enumerate(_blocks(text))]
@@ -211,6 +212,12 @@ def _texts(value: Any) -> list[str]:
     if isinstance(value, dict | list):
         return [text for inner in (value.values() if isinstance(value, dict) else value) for text in _texts(inner)]
     return []
+
+
+def _stored(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments as a record carries them; what it cannot carry is no JSON object, and is told as what it is."""
+    problem = unstorable(arguments)
+    return {MALFORMED: problem} if problem else arguments
 
 
 def _clean(text: str) -> str:

@@ -14,6 +14,8 @@ from rover.policy.protocol import MALFORMED
 from rover.policy.tokens import Told, told
 from rover_store.records import ToolCall, Usage
 
+#: arguments nested deeper are taken for no arguments: what reads them later has bounds of its own
+MAX_DEPTH = 100
 #: an answer of more tokens than this is a wrong count
 MOST_TOKENS = 1 << 31
 
@@ -115,10 +117,25 @@ def _arguments(value: Any) -> dict[str, Any]:
             parsed = json.loads(value)
         except (ValueError, RecursionError):
             return {MALFORMED: _clean(value[:2000])}
+        if deeper(parsed, MAX_DEPTH):
+            return {MALFORMED: _clean(value[:2000])}
         value = parsed
     if value is None:
         return {}
+    if deeper(value, MAX_DEPTH):
+        return {MALFORMED: f"arguments nested deeper than {MAX_DEPTH}"}
     return value if isinstance(value, dict) else {MALFORMED: json.dumps(value)[:2000]}
+
+
+def deeper(value: Any, most: int) -> bool:
+    """Whether a value of JSON is nested deeper than this."""
+    level = [value]
+    for _ in range(most):
+        inside = [v.values() if isinstance(v, dict) else v for v in level if isinstance(v, dict | list)]
+        level = [item for values in inside for item in values]
+        if not level:
+            return False
+    return True
 
 
 def _usage(value: dict[str, Any], messages: list[dict[str, Any]], text: str, calls: tuple[ToolCall, ...]) -> Usage:

@@ -4,9 +4,9 @@ The server, the model and the key are rover's; the agent names a model and finds
 where it is set temperature, are rover's too. Requests go one at a time, each within the time that is left.
 
 Error model, as for the openai policy: what the server does wrong is a ProviderError, after bounded retries. One
-difference: the agent writes the requests here, so one that the server finds unsound (400, 413, 422), or too long
-for the model, is told to the agent (`Refused`), which may do better; if it never got an answer, the server and the
-agent do not fit, which is no failure of the agent: `unfit` says so.
+difference: the agent writes the requests here, so one that the server finds unsound (400, 413, 422; 404 where the
+agent names the model), or too long for the model, is told to the agent (`Refused`), which may do better; if it never
+got an answer, the server and the agent do not fit, which is no failure of the agent: `unfit` says so.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from rover.policy.cancellable import Cancellable
 from rover.policy.completion import Answer, NotACompletion, parse
 from rover.policy.exchange import Exchange, Reply
-from rover.policy.openai import Settings
+from rover.policy.openai import Settings, time_is_over
 from rover.policy.tokens import TokenLog
 from rover.policy.wire import Asked, Refused
 from rover_store.errors import ProviderError
@@ -63,13 +63,17 @@ class Gateway:
         #: why the server refused what the agent asked, the last time
         self.refusal = ""
 
-    def ask(self, asked: Asked, deadline_s: float) -> tuple[Answer, bytes]:
-        """The model's answer, read and as it was sent. Refused is for the agent, ProviderError nobody's fault."""
+    def ask(self, asked: Asked, deadline_s: float, budget_s: float = 0.0) -> tuple[Answer, bytes]:
+        """The model's answer, read and as it was sent. Refused is for the agent, ProviderError nobody's fault.
+
+        OutOfTime where the seconds that are left end first. A server that never answered is to blame for that only
+        if it had half of the budget (`budget_s`) to do so: an agent may begin to ask when it is all but over.
+        """
         if asked.model not in self.models and len(self.models) < 20:
             self.models.append(asked.model)
         if not self._server:
             raise ProviderError(f"the agent asks for the model {asked.model!r}, and no server is given: --server URL")
-        found = self._runner.run(self._within(asked, deadline_s))
+        found = self._runner.run(self._within(asked, deadline_s, budget_s))
         self.answers += 1
         return found
 
@@ -86,15 +90,17 @@ class Gateway:
         """Cancel what is under way, and free the rest."""
         self._runner.close(self._exchange.close)
 
-    async def _within(self, asked: Asked, deadline_s: float) -> tuple[Answer, bytes]:
+    async def _within(self, asked: Asked, deadline_s: float, budget_s: float) -> tuple[Answer, bytes]:
+        failed: list[str] = []
         try:
             async with asyncio.timeout(deadline_s):
-                return await self._tries(asked)
+                return await self._tries(asked, failed)
         except TimeoutError:
-            problem = f"{self._server}: no answer within the {deadline_s:g} s that were left"
-            raise ProviderError(problem) from None
+            never = not self.answers and deadline_s * 2 >= budget_s
+            raise time_is_over(self._server, deadline_s, failed, never=never) from None
 
-    async def _tries(self, asked: Asked) -> tuple[Answer, bytes]:
+    async def _tries(self, asked: Asked, failed: list[str]) -> tuple[Answer, bytes]:
+        """`failed` gets what went wrong, try by try."""
         settings, request = self._settings, self._request(asked)
         problem = ""
         for attempt in range(settings.retries + 1):
@@ -114,6 +120,7 @@ class Gateway:
                 problem = reply.problem
                 if not reply.again:
                     break
+            failed.append(problem)
             if attempt < settings.retries:
                 pause = min(settings.backoff_s * 2**attempt, 8.0)
                 await asyncio.sleep(pause if reply.retry_after is None else reply.retry_after)
@@ -121,10 +128,11 @@ class Gateway:
 
     def _refuse(self, reply: Reply) -> None:
         """Refused where it is the request that the server does not like."""
-        if reply.overflow or reply.status in _UNSOUND:
+        named = reply.status == 404 and not self._model  # a model that is not there
+        if reply.overflow or named or reply.status in _UNSOUND:
             self.refusal = reply.problem or ""
             code = "context_length_exceeded" if reply.overflow else None
-            raise Refused(400, self.refusal, code)
+            raise Refused(404 if named else 400, self.refusal, code)
 
     def _request(self, asked: Asked) -> dict[str, Any]:
         """What the server is sent. A request that is made again gets another seed: the agent wants another answer."""

@@ -1,9 +1,10 @@
 """The openai policy: a model behind any OpenAI-compatible server (vLLM, llama.cpp, hosted), by tool calling.
 
 Error model. What the server does is a ProviderError (it refuses, stalls, never ends, closes, sends what is no
-chat completion), after bounded retries where trying again may help; waiting for a server is never the agent's
-failure. What the model does is the policy's: a call to no tool or with broken arguments goes to the harness as
-it is, an answer cut at its limit or a conversation that no longer fits ends the rollout as `policy_error`.
+chat completion), after bounded retries where trying again may help. What the model does is the policy's: a call to
+no tool or with broken arguments goes to the harness as it is, an answer cut at its limit or a conversation that no
+longer fits ends the rollout as `policy_error`. So does a budget of seconds that runs out while a server that
+answered before is not late (`request_s`); one that never answered, or failed in this very turn, is to blame itself.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit
 from rover.policy.cancellable import Cancellable
 from rover.policy.completion import Answer, NotACompletion, parse
 from rover.policy.exchange import Exchange
-from rover.policy.protocol import Action, PolicyFailure, PolicyView, Session
+from rover.policy.protocol import Action, OutOfTime, PolicyFailure, PolicyView, Session
 from rover.policy.tokens import TokenLog
 from rover_store.errors import ProviderError, UsageError
 from rover_store.ids import digest
@@ -91,6 +92,15 @@ def server_address(server: str) -> str:
     return server.rstrip("/")
 
 
+def time_is_over(server: str, waited_s: float, failed: list[str], *, never: bool) -> OutOfTime | ProviderError:
+    """Whose failure it is that an answer did not come in the seconds that were left. `failed` is what went wrong
+    with it before; `never`: the server has not answered at all, and had the time to."""
+    if failed or never:
+        before = f"; before: {failed[-1]}" if failed else ""
+        return ProviderError(f"{server}: no answer within the {waited_s:g} s that were left{before}")
+    return OutOfTime("the seconds of the budget were over before the model's answer came")
+
+
 class _Session:
     def __init__(self, policy: OpenAIPolicy, view: PolicyView, seed: int, key: str) -> None:
         self._policy = policy
@@ -129,14 +139,15 @@ class _Session:
         self._runner.close(self._exchange.close)
 
     async def _ask(self, deadline_s: float) -> Answer:
+        failed: list[str] = []
         try:
             async with asyncio.timeout(deadline_s):
-                return await self._tries()
+                return await self._tries(failed)
         except TimeoutError:
-            problem = f"{self._policy.server}: no answer within the {deadline_s:g} s that were left"
-            raise ProviderError(problem) from None
+            raise time_is_over(self._policy.server, deadline_s, failed, never=self._turn == 0) from None
 
-    async def _tries(self) -> Answer:
+    async def _tries(self, failed: list[str]) -> Answer:
+        """`failed` gets what went wrong, try by try."""
         settings = self._policy.settings
         problem: str = ""
         for attempt in range(settings.retries + 1):
@@ -157,6 +168,7 @@ class _Session:
                 problem = reply.problem
                 if not reply.again:
                     break
+            failed.append(problem)
             if attempt < settings.retries:
                 await asyncio.sleep(min(settings.backoff_s * 2**attempt, 8.0) if wait is None else wait)
         raise ProviderError(f"{self._policy.server}: {problem}")

@@ -53,6 +53,10 @@ class PolicyFailure(Exception):  # an outcome (policy_error), not an error of ro
     """The policy cannot go on: no plan found, malformed answer. Recorded as `policy_error` with this reason."""
 
 
+class OutOfTime(PolicyFailure):
+    """The seconds that were left are over, and no server is to blame: the loop says what the budget was."""
+
+
 @runtime_checkable
 class Session(Protocol):
     """One rollout of one policy."""
@@ -60,7 +64,8 @@ class Session(Protocol):
     def act(self, results: tuple[Call, ...], *, deadline_s: float) -> Action:
         """The next turn, given the results of the last one's calls (empty at first).
 
-        `deadline_s`: seconds left in the budget. Raises PolicyFailure, or ProviderError where a server failed.
+        `deadline_s`: seconds left in the budget. Raises PolicyFailure (OutOfTime where they are over), or
+        ProviderError where a server failed.
         """
 
     def close(self) -> None:

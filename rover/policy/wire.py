@@ -11,6 +11,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from rover.policy.completion import deeper
+
 #: nested deeper no request is sound
 MAX_DEPTH = 64
 MAX_MESSAGES = 10_000
@@ -65,7 +67,7 @@ def read(method: str, path: str, body: bytes) -> Asked | None:
 def _object(body: bytes) -> dict[str, Any]:
     try:
         value = json.loads(body)
-        if _deeper(value, MAX_DEPTH):
+        if deeper(value, MAX_DEPTH):
             raise Refused(400, f"the request is nested deeper than {MAX_DEPTH}")
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()  # what no server could be sent
     except (ValueError, RecursionError) as error:
@@ -142,13 +144,3 @@ def _parts(value: dict[str, Any], usage: bool) -> list[dict[str, Any]]:
 
 def _event(part: dict[str, Any]) -> bytes:
     return b"data: " + json.dumps(part).encode() + b"\n\n"
-
-
-def _deeper(value: Any, most: int) -> bool:
-    level = [value]
-    for _ in range(most):
-        inside = [v.values() if isinstance(v, dict) else v for v in level if isinstance(v, dict | list)]
-        level = [item for values in inside for item in values]
-        if not level:
-            return False
-    return True

@@ -36,6 +36,7 @@ class Attempts:
     ) -> Played:
         """The rollout; an infra_error where it failed twice, or is refused. Stopped where `stopping` is set.
 
+        An agent that is killed both times did it itself: one that was killed from outside has no such luck twice.
         `told` gets the session of each try.
         """
         refused = refusal(request.env, self.runtime)
@@ -54,6 +55,8 @@ class Attempts:
             try:
                 return tried_again(self._once(boxes, request, job, place, told), lost)
             except _Spoilt as error:
+                if played is not None and played.killed and error.played.killed:
+                    return tried_again(_by_itself(error.played), lost)
                 played = error.played
             except SandboxError as error:
                 played = played or unplayed(job, error)
@@ -93,6 +96,12 @@ def tried_again(played: Played, lost: str | None) -> Played:
     if lost is None:
         return played
     return replace(played, trajectory=played.trajectory.model_copy(update={"retried": lost}))
+
+
+def _by_itself(played: Played) -> Played:
+    """The rollout of an agent that ended itself: the policy's failure."""
+    why = {"end": "policy_error", "error": "the agent was killed, and again when it was tried again"}
+    return replace(played, trajectory=played.trajectory.model_copy(update=why), killed=False)
 
 
 def make_runnable(box: Sandbox, paths: Collection[str]) -> None:

@@ -379,6 +379,7 @@ def test_one_that_ignores_being_asked_to_end(quiet: Sandbox) -> None:
     assert time.monotonic() - began < 8
 
 
+LIBC = "import ctypes; libc = ctypes.CDLL(None, use_errno=True); "
 SUICIDES = {
     "itself": "os.kill(os.getpid(), 9)",
     "its group": "os.killpg(0, 9)",
@@ -390,6 +391,22 @@ SUICIDES = {
     "by descriptor": "import signal; signal.pidfd_send_signal(os.pidfd_open(os.getpid()), 9)",
     "by a file's signal": "import fcntl; fcntl.fcntl(0, 10, 9)",
     "by a limit": "import resource; resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (0, 0))",
+    "by its own limit": "import resource; resource.setrlimit(resource.RLIMIT_CPU, (1, 1))\n while True: pass",
+    "the relay's group": "os.killpg(os.getpgid(os.getppid()), 9)",
+    "by a timer": LIBC + """
+ event = (ctypes.c_int * 16)(0, 0, 9, 0); at = (ctypes.c_long * 4)(0, 0, 0, 1000000); timer = ctypes.c_int(0)
+ print(libc.syscall(222, 1, event, ctypes.byref(timer)), libc.syscall(223, timer, 0, at, 0))""",
+    "by a child's end": LIBC + """
+ if libc.syscall(56, 9, 0, 0, 0, 0) == 0: os._exit(0)""",
+    "by strict mode": LIBC + "print(libc.prctl(22, 1, 0, 0, 0))",
+}
+#: signals to the relay: whatever ends it is the agent's doing
+SIGNALS = {
+    "a fault": "os.kill(os.getppid(), 11)",
+    "an abort": "os.kill(os.getppid(), 6)",
+    "a real-time signal": "os.kill(os.getppid(), 40)",
+    "faults for all": "import signal; signal.signal(11, signal.SIG_IGN); os.kill(-1, 11)",
+    "and for itself as its parent dies": LIBC + "libc.prctl(1, 9, 0, 0, 0); os.kill(os.getppid(), 11)",
 }
 
 
@@ -401,11 +418,21 @@ def test_it_cannot_make_a_failure_look_like_an_accident(quiet: Sandbox, name: st
     assert "exit code 4" in played.trajectory.error
 
 
+@pytest.mark.parametrize("name", sorted(SIGNALS))
+def test_a_signal_that_ends_the_relay_is_the_agent_s_doing(quiet: Sandbox, name: str) -> None:
+    script = f"open('x', 'w').write('1')\ntry:\n {SIGNALS[name]}\nexcept OSError as e: print(e)\ntime.sleep(9)"
+    played, _ = play(quiet, python(script), of=job(seconds=20.0))
+    assert played.trajectory.end == "policy_error", played.trajectory.error
+    assert "signal" in played.trajectory.error
+    assert "x" in played.end
+
+
 def test_its_own_children_it_may_kill(quiet: Sandbox) -> None:
     script = """
 child = subprocess.Popen(["sleep", "60"], start_new_session=True)
 os.killpg(child.pid, 9); assert child.wait() == -9
 child = subprocess.Popen(["sleep", "60"]); child.kill(); assert child.wait() == -9
+assert subprocess.call(["timeout", "1", "sleep", "60"]) == 124
 ask()
 """
     played, _ = play(quiet, python(script))

@@ -18,6 +18,7 @@ from rover.policy import wire
 from rover.policy.completion import parse
 from rover.policy.gateway import Gateway
 from rover.policy.openai import Settings
+from rover.policy.protocol import OutOfTime
 from rover.policy.wire import Refused
 from rover_store.errors import ProviderError
 from rover_store.trees import tree_id
@@ -85,6 +86,35 @@ def test_tries_again_and_gives_up() -> None:
     assert [ask["seed"] for ask in server.asked] == [7, 7, 7]
     assert "HTTP 500: down" in failed(("status", 500, "down"), tries=3)
     assert "no answer within" in failed("stall", tries=1, deadline_s=0.2)
+
+
+def test_whose_fault_it_is_that_time_is_over() -> None:
+    with ChatServer("Yes.", "stall") as server, closing(gateway(server, settings=Settings())) as way:
+        way.ask(asked(), 5.0, 5.0)
+        with pytest.raises(OutOfTime):
+            way.ask(asked(), 0.3, 5.0)  # it answered before, and is not late
+    with ChatServer("stall") as server, closing(gateway(server, settings=Settings())) as way:
+        with pytest.raises(OutOfTime):
+            way.ask(asked(), 0.3, 5.0)  # hardly asked
+        with pytest.raises(ProviderError, match="no answer within the 0.3 s"):
+            way.ask(asked(), 0.3, 0.5)
+    with ChatServer("Yes.", ("status", 503, "busy")) as server:
+        settings = Settings(backoff_s=30)
+        with closing(gateway(server, settings=settings)) as way:
+            way.ask(asked(), 5.0, 5.0)
+            with pytest.raises(ProviderError, match="before: HTTP 503: busy"):
+                way.ask(asked(), 0.3, 5.0)
+
+
+def test_a_model_that_is_not_there_is_told_to_the_agent_that_named_it() -> None:
+    with ChatServer(("status", 404, "no such model"), "Yes.") as server:
+        way = Gateway(server.url, "", "", QUICK, 7)
+        with pytest.raises(Refused) as caught:
+            way.ask(asked(), 5.0)
+        assert (caught.value.status, way.unfit) == (404, "HTTP 404: no such model")
+        way.ask(asked(), 5.0)
+        assert way.unfit == ""
+        way.close()
 
 
 def failed(step: Any, tries: int, deadline_s: float = 5.0) -> str:

@@ -136,6 +136,9 @@ def _decide(program: bytes, number: int, *arguments: int, arch: int = 0xC000003E
         elif code == 0x06:
             return k
         else:
+            if code == 0x54:
+                loaded &= k
+                continue
             hit = loaded == k if code == 0x15 else loaded >= k
             at += yes if hit else no
 
@@ -158,6 +161,14 @@ def test_the_filter_forbids_ends_of_the_protected_alone(machine: str) -> None:
         assert says(name, *[9] * place, 15) == allow
     assert [says("fcntl", 0, 10, 9), says("fcntl", 0, 10, 29), says("fcntl", 0, 1, 9)] == [deny, allow, allow]
     assert [says("prlimit64", pid) for pid in (0, 10, 20, 30)] == [allow, deny, deny, allow]
+    new = (0, 1 << 12, 1 << 32)  # none, and addresses, one with nothing in its low half
+    assert [says("prlimit64", 0, 0, at) for at in new] == [allow, deny, deny]
+    assert [says("prlimit64", 30, 15, at) for at in new] == [allow, deny, deny]
+    assert says("prlimit64", 0, 7, 1 << 12) == allow
+    assert [says("setrlimit", limit) for limit in (0, 15, 7)] == [deny, deny, allow]
+    assert [says("clone", flags) for flags in (17, 0x3D0F00, 9, 0x4000 | 9)] == [allow, allow, deny, deny]
+    for name in ("clone3", "timer_create", "mq_notify"):
+        assert says(name) == guard.ERRNO | guard.ENOSYS
     assert _decide(program, 39 if column == 0 else 172, arch=arch) == allow
     assert _decide(program, number["kill"], 10, 9, arch=0x40000003) == guard.ERRNO | guard.ENOSYS
     assert guard.build([1], "riscv64") == b""

@@ -16,7 +16,7 @@ import pytest
 from rover.harness.tools import TOOLS
 from rover.policy.cancellable import Cancellable
 from rover.policy.openai import OpenAIPolicy, Settings
-from rover.policy.protocol import MALFORMED, PolicyFailure, PolicyView
+from rover.policy.protocol import MALFORMED, OutOfTime, PolicyFailure, PolicyView
 from rover_store.errors import ProviderError
 from rover_store.records import Call
 
@@ -277,6 +277,21 @@ def test_the_deadline_holds_whatever_the_server_does(bad):
     with server(bad) as (url, _), pytest.raises(ProviderError, match=r"no answer within the 0\.3 s that were left"):
         act(url, deadline_s=0.3, settings=Settings(request_s=30))
     assert time.monotonic() - began < 3
+
+
+def test_seconds_that_end_while_a_server_that_answered_is_not_late_are_the_policy_s():
+    with server(say(completion(calls=[call()])), stall) as (url, _):
+        session = OpenAIPolicy("m", server=url, settings=Settings(request_s=30)).start(VIEW, 0)
+        session.act((), deadline_s=5)
+        with pytest.raises(OutOfTime):
+            session.act((), deadline_s=0.3)
+        session.close()
+    with server(say(completion(calls=[call()])), stall) as (url, _):
+        session = OpenAIPolicy("m", server=url, settings=Settings(request_s=0.2, retries=9)).start(VIEW, 0)
+        session.act((), deadline_s=5)
+        with pytest.raises(ProviderError, match="before: no answer within 0.2 s"):  # this one is late
+            session.act((), deadline_s=0.5)
+        session.close()
 
 
 def test_a_long_retry_after_does_not_outlast_the_deadline():

@@ -2,8 +2,10 @@
 
 So when one of them dies by SIGKILL, it came from outside the box, and the rollout is tried again. Without this an
 agent (or a model, by a shell command) could end itself and make a failure look like a fault of the infrastructure.
-Closed are the ways by which one process kills another: signals, F_SETSIG, a limit on processor time. Other kills
-(an agent's own children, by process or by group) go through.
+Closed are the ways by which a process is killed: signals, F_SETSIG, limits on processor time, and the signals that a
+timer, a message queue or a child's end may be asked to send. Other kills (an agent's own children, by process or by
+group) go through. One way is left, which no filter sees: a thread of the agent, named to `kill` by its own number;
+so an agent that is killed once more when it is tried again did it itself (rover.rollout.attempt).
 """
 
 from __future__ import annotations
@@ -13,8 +15,11 @@ import os
 import struct
 
 ALLOW, ERRNO, EPERM, ENOSYS = 0x7FFF0000, 0x00050000, 1, 38
-_LOAD, _JEQ, _JGE, _RET = 0x20, 0x15, 0x35, 0x06
+_LOAD, _JEQ, _JGE, _AND, _RET = 0x20, 0x15, 0x35, 0x54, 0x06
 SIGKILL, F_SETSIG = 9, 10
+#: the byte of clone's flags that holds what a child's end sends; limits whose end is SIGKILL: processor time, and that
+#: of real-time scheduling
+_AT_END, _TIMES = 0xFF, (0, 15)
 _ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 #: on x86_64 and aarch64
 _NUMBERS = {
@@ -26,7 +31,14 @@ _NUMBERS = {
     "pidfd_send_signal": (424, 424),
     "fcntl": (72, 25),
     "prlimit64": (302, 261),
+    "setrlimit": (160, 164),
+    "clone": (56, 220),
+    "clone3": (435, 435),
+    "timer_create": (222, 107),
+    "mq_notify": (244, 184),
 }
+#: not there rather than forbidden, so that programs fall back: they hide their signal in memory
+_ABSENT = ("clone3", "timer_create", "mq_notify")
 #: which argument is the signal
 _SIGNALS = {"tkill": 1, "tgkill": 2, "rt_sigqueueinfo": 1, "rt_tgsigqueueinfo": 2, "pidfd_send_signal": 1}
 
@@ -61,7 +73,15 @@ def build(protected: list[int], machine: str) -> bytes:
     for name, place in _SIGNALS.items():
         rule(name, [argument(place), *among([SIGKILL])])
     rule("fcntl", [argument(1), _op(_JEQ, F_SETSIG, 1, 0), allow, argument(2), *among([SIGKILL])])
-    rule("prlimit64", [argument(0), *among(protected)])
+    # a limit on time may be asked for and not set: the new one has to be none, in both halves of its address
+    none = [argument(2), _op(_JEQ, 0, 0, 3), _op(_LOAD, 36), _op(_JEQ, 0, 0, 1), allow, deny]
+    which = [_op(_JEQ, limit, len(_TIMES) - i, 0) for i, limit in enumerate(_TIMES)]
+    ours = [step for pid in protected for step in (_op(_JEQ, pid, 0, 1), deny)]
+    rule("prlimit64", [argument(0), *ours, argument(1), *which, allow, *none])
+    rule("setrlimit", [argument(0), *among(list(_TIMES))])
+    rule("clone", [argument(0), _op(_AND, _AT_END), *among([SIGKILL])])
+    for name in _ABSENT:
+        rule(name, [absent])
     code.append(allow)
     return b"".join(code)
 

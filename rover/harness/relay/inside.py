@@ -383,7 +383,7 @@ def _become(program: str, argv: list[str], env: dict[str, str], fds: tuple[int, 
             if signal.getsignal(number) == signal.SIG_IGN:
                 signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
-        guard.install([os.getpid(), parent])
+        guard.install(sorted({os.getpid(), parent, os.getpgid(parent)}))
         os.execvpe(program, argv, env)
     except BaseException as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
