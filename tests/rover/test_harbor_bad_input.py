@@ -286,6 +286,14 @@ def test_bombs_are_bounded(tmp_path: Path) -> None:
         read_archive(path)
 
 
+def zipped_folder(folder: Path) -> bytes:
+    def fill(archive: zipfile.ZipFile) -> None:
+        for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+            archive.write(path, path.relative_to(folder))
+
+    return zipped(fill)
+
+
 def zipped(fill: Callable[[zipfile.ZipFile], None]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -304,12 +312,16 @@ def test_a_hostile_zip_is_refused(tmp_path: Path) -> None:
         info.external_attr = (stat.S_IFBLK | 0o777) << 16
         archive.writestr(info, "")
 
+    def many(archive: zipfile.ZipFile) -> None:
+        for number in range(60):
+            archive.writestr(str(number), "")
+
     cases: list[tuple[Callable[[zipfile.ZipFile], None], str]] = [
         (lambda a: a.writestr("../up", "x"), "leaves the folder"),
         (lambda a: a.writestr("/abs", "x"), "leaves the folder"),
         (lambda a: a.writestr("a\\b", "x"), "has a backslash"),
         (lambda a: a.writestr("big", bytes(3 << 20)), "larger than 1 MB"),
-        (lambda a: [a.writestr(str(n), "") for n in range(60)] and None, "holds more than 50 files"),
+        (many, "holds more than 50 files"),
         (link, "is a link out of the task"),
         (device, "is no plain file"),
     ]
@@ -324,7 +336,7 @@ def test_a_hostile_zip_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["zip", "gz", "tar"])
 def test_a_damaged_archive_is_refused(kind: str, cut: float, tmp_path: Path) -> None:
     task = harbor_tasks.write(harbor_tasks.tasks()["modes-and-bytes"], tmp_path / "t")
-    data = zipped(lambda a: [a.write(p, p.relative_to(task)) for p in sorted(task.rglob("*")) if p.is_file()] and None)
+    data = zipped_folder(task)
     if kind != "zip":
         data = tar([(member(f"t/{n}"), os.urandom(5000)) for n in range(9)], "w:gz" if kind == "gz" else "w")
     path = tmp_path / f"x.{kind}"
@@ -347,8 +359,7 @@ def test_a_sound_archive_gives_the_same_packages_as_the_folder(mode: str, tmp_pa
 def test_a_zip_keeps_modes_and_a_single_task_is_one(tmp_path: Path) -> None:
     task = harbor_tasks.write(harbor_tasks.tasks()["copies"], tmp_path / "copies")
     path = tmp_path / "copies.zip"
-    inner = [p for p in task.rglob("*") if p.is_file()]
-    path.write_bytes(zipped(lambda a: [a.write(p, p.relative_to(task)) for p in inner] and None))
+    path.write_bytes(zipped_folder(task))
     (place,) = find(path)
     assert place.folder == "copies"
     assert place.read() == read_folder(task)
