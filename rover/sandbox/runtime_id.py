@@ -26,6 +26,7 @@ INSIDE = (
     "harness/tools",
     "harness/transcript.py",
     "policy/solution.py",
+    "rollout/attempt.py",
     "rollout/place.py",
     "verify/checklib",
     "verify/inside.py",
