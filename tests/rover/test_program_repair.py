@@ -137,6 +137,17 @@ def test_a_solution_at_odds_with_request_and_tests(engine: Engine) -> None:
     assert ("deliverable_names", "unsound_reference") in {(f.probe, f.kind) for f in found.findings}
 
 
+def test_a_name_is_not_blamed_for_what_a_copy_would_lack(engine: Engine) -> None:
+    """The tests take either name, and want the link and the mode that the solution leaves."""
+    check = CHECK.replace(b'open("/app/report.json")', b'open(glob.glob("/app/re*t.json")[0])')  # as /app/report.json
+    check = b"import glob\n# such as /app/report.json\n" + check
+    test = TEST.replace(b"if python3", b"if [ -L /app/latest ] && [ -x /app/run.sh ] && python3")
+    solve = SOLVE + b"ln -s data/orders.csv /app/latest; echo > /app/run.sh; chmod 755 /app/run.sh\n"
+    instruction = INSTRUCTION.replace("report.json", "result.json")
+    env = container_env(instruction=instruction, solution={"solve.sh": solve}, **with_tests(test, check))
+    assert "renamed_deliverable" not in {f.kind for f in diagnosed(engine, env).findings}
+
+
 def test_what_the_workspace_gives_away(engine: Engine) -> None:
     answer = b'It is: {"orders": 3, "total": 35.0, "by": "the accounts office"}'
     solve = SOLVE.replace(b'for r in rows)}', b'for r in rows), "by": "the accounts office"}')
