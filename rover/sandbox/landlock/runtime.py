@@ -27,7 +27,7 @@ from rover_store.records import Limits
 
 
 class LandlockRuntime:
-    """Opens boxes through one keeper process, started when first needed. Safe to share between threads.
+    """Opens boxes through a keeper process, started when first needed. Safe to share between threads.
 
     `level` may be set lower than what the kernel has, to see what an older one would do.
     """
@@ -39,7 +39,7 @@ class LandlockRuntime:
     def __init__(self, *, level: int | None = None) -> None:
         self._level = level
         self._lock = threading.Lock()
-        self._keeper: _Keeper | None = None
+        self._keepers: dict[tuple[str, ...], _Keeper] = {}  # by what they show
         self._boxes: weakref.WeakSet[LandlockSandbox] = weakref.WeakSet()
 
     @property
@@ -64,12 +64,13 @@ class LandlockRuntime:
 
     def open(self, files: Files, *, limits: Limits | None = None, place: Place | None = None) -> LandlockSandbox:
         place = place or Place()
-        config = {"level": self.level, "shows": _shows(place), "env": layouts.ENVIRONMENT}
+        shows = _shows(place)
+        config = {"level": self.level, "shows": shows, "env": layouts.ENVIRONMENT}
         near, far = socket.socketpair()
         errors = os.memfd_create("errors")
         try:
             with far:
-                self._start().ask(config, [far.fileno(), errors])
+                self._start(shows).ask(config, [far.fileno(), errors])
             near.settimeout(START_S)
             hello = frames.receive(near)
         except (frames.Closed, TimeoutError):
@@ -95,16 +96,18 @@ class LandlockRuntime:
         for box in list(self._boxes):
             box.close()
         with self._lock:
-            keeper, self._keeper = self._keeper, None
-        if keeper is not None:
+            keepers = list(self._keepers.values())
+            self._keepers.clear()
+        for keeper in keepers:
             keeper.close()
 
-    def _start(self) -> _Keeper:
+    def _start(self, shows: tuple[str, ...]) -> _Keeper:
         with self._lock:
-            if self._keeper is None or not self._keeper.usable():
+            keeper = self._keepers.get(shows)
+            if keeper is None or not keeper.usable():
                 self._check()
-                self._keeper = _Keeper()
-            return self._keeper
+                keeper = self._keepers[shows] = _Keeper(shows)
+            return keeper
 
     def _check(self) -> None:
         """SandboxError with what to do, where this machine cannot have it."""
@@ -123,10 +126,10 @@ class LandlockRuntime:
 class _Keeper(Companion):
     """The keeper process, see rover.sandbox.landlock.keeper."""
 
-    def __init__(self) -> None:
+    def __init__(self, shows: tuple[str, ...]) -> None:
         layouts.compile_inside()
         home = Path(layouts.package_folder("rover")).parent
-        argument = {"home": str(home), "sources": sources().record()}
+        argument = {"home": str(home), "sources": sources().record(), "shows": shows}
         super().__init__(Path(__file__).with_name("keeper.py"), json.dumps(argument))
 
 
@@ -155,9 +158,12 @@ def _shows(place: Place) -> tuple[str, ...]:
         raise SandboxError(
             f"the landlock sandbox cannot have the workspace at {paths}", hint="run it with --sandbox docker"
         )
+    found: list[str] = []
     for source, target in place.shows:
-        if source != target:
-            raise SandboxError(f"the landlock sandbox shows {source} at its own path alone, not at {target}")
         if not os.path.isdir(source):
             raise SandboxError(f"{source} is no folder of this machine")
-    return tuple(os.path.realpath(source) for source, _ in place.shows)
+        real = os.path.realpath(source)
+        if real != os.path.realpath(target):
+            raise SandboxError(f"the landlock sandbox shows {source} at its own path alone, not at {target}")
+        found += [real, target]  # the real one first: links of the other may lead through it
+    return tuple(dict.fromkeys(found))
