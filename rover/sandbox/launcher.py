@@ -25,12 +25,12 @@ USERS = (64917, 65534, 1)
 STAGES = ("/mnt", "/media", "/srv", "/opt", "/tmp")
 
 
-def prepare(sources: list[str]) -> list[str]:
-    """Give up root, and return where each source is to be found afterwards."""
+def prepare(sources: list[str], fixed: list[str] | None = None) -> list[str]:
+    """Give up root, and return where each source is to be found afterwards. What is `fixed` stays at its path."""
     if os.geteuid() != 0:
         return sources
     try:
-        reachable = _stage(sources)
+        reachable = _stage(sources, fixed or [])
     except OSError:
         reachable = sources  # root without the power to mount: the paths must be open to all
     for user in USERS:
@@ -44,7 +44,7 @@ def prepare(sources: list[str]) -> list[str]:
     raise OSError("no ordinary user to become: none of them is mapped here")
 
 
-def _stage(sources: list[str]) -> list[str]:
+def _stage(sources: list[str], fixed: list[str]) -> list[str]:
     """Bind the sources below a fresh tmpfs that only this process and its children see."""
     libc = ctypes.CDLL(None, use_errno=True)
 
@@ -57,6 +57,7 @@ def _stage(sources: list[str]) -> list[str]:
         raise OSError(ctypes.get_errno(), "unshare")
     mount("none", "/", None, MS_REC | MS_PRIVATE)
     opened = [os.open(source, os.O_PATH | os.O_CLOEXEC) for source in sources]
+    staying = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in fixed]
     stage = next(folder for folder in STAGES if os.path.isdir(folder))
     mount("tmpfs", stage, "tmpfs", 0, "mode=755")
     places = []
@@ -69,7 +70,29 @@ def _stage(sources: list[str]) -> list[str]:
         mount(f"/proc/self/fd/{fd}", place, None, MS_BIND | MS_REC)
         places.append(place)
         os.close(fd)
+    for path, fd in staying:
+        for folder in _closed_above(path)[:1]:
+            mount("tmpfs", folder, "tmpfs", 0, "mode=755")  # what else it holds is not seen in any box
+        if not os.path.exists(path) or not os.path.samestat(os.stat(path), os.fstat(fd)):
+            _make_folders(path)
+            mount(f"/proc/self/fd/{fd}", path, None, MS_BIND | MS_REC)
+        os.close(fd)
     return places
+
+
+def _closed_above(path: str) -> list[str]:
+    """Folders above this one that an ordinary user cannot enter, from the top."""
+    parts = path.strip("/").split("/")
+    above = ["/" + "/".join(parts[:number]) for number in range(1, len(parts))]
+    return [folder for folder in above if os.path.isdir(folder) and not os.stat(folder).st_mode & 0o001]
+
+
+def _make_folders(path: str) -> None:
+    before = os.umask(0o022)
+    try:
+        os.makedirs(path, exist_ok=True)
+    finally:
+        os.umask(before)
 
 
 def launch(places: list[str], argv: list[str], channel: int, errors: int) -> int:

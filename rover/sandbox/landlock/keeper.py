@@ -135,7 +135,7 @@ class Keeper:
 
 
 def main() -> None:
-    """Arguments: the socket's number, rover's process, the sources as JSON."""
+    """Arguments: the socket's number, rover's process, the sources and what boxes show beside them as JSON."""
     sock = socket.socket(fileno=int(sys.argv[1]))
     sock.set_inheritable(False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -143,9 +143,11 @@ def main() -> None:
         parent = os.pidfd_open(int(sys.argv[2]))
         given = json.loads(sys.argv[3])
         sys.path += [given["home"], given["sources"]["sandlock"]]
-        keeper = Keeper(sock, parent, _prepare(given["sources"]))
+        keeper = Keeper(sock, parent, _prepare(given["sources"], given["shows"]))
     except (OSError, ImportError) as error:
         said = f"{getattr(error, 'filename', None) or 'keeper'}: {getattr(error, 'strerror', None) or error}"
+        if isinstance(error, PermissionError) and error.errno is None:  # see view.check
+            said = str(error)
         sock.send(json.dumps({"error": said}).encode())
         return
     try:
@@ -155,8 +157,9 @@ def main() -> None:
         keeper._end()
 
 
-def _prepare(given: dict[str, Any]) -> Any:
-    """Load what boxes need, give up root, and return the sources as they are to be found from then on."""
+def _prepare(given: dict[str, Any], shows: list[str]) -> Any:
+    """Load what boxes need, give up root, and return the sources as they are to be found from then on.
+    PermissionError where a folder that boxes are to show is closed to the user that this became."""
     import sandlock  # noqa: F401
 
     from rover.sandbox.inside import kernel
@@ -165,7 +168,8 @@ def _prepare(given: dict[str, Any]) -> Any:
 
     known: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
     sources = view.Sources(**known)
-    sources = sources.moved(prepare(sources.all()))
+    sources = sources.moved(prepare(sources.all(), shows))
+    view.check(shows)
     kernel.prctl(PR_SET_DUMPABLE, 1)  # becoming another user had cleared it
     kernel.prctl(PR_SET_CHILD_SUBREAPER, 1)
     folders.reap()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -111,6 +112,19 @@ def grants(folder: str, sources: Sources, shows: tuple[str, ...] = ()) -> Grants
     read.append(f"{folder}/v")
     code = (f"{folder}/r", sources.rover, sources.rover_store)
     return Grants(tuple(read), code, tuple(path for path in DEVICES if os.path.exists(path)))
+
+
+def check(shows: Iterable[str]) -> None:
+    """PermissionError, with the folder and what to do, where this user cannot enter one that is to be shown."""
+    for path in shows:
+        parts = path.strip("/").split("/")
+        for number in range(1, len(parts) + 1):
+            folder = "/" + "/".join(parts[:number])
+            last = number == len(parts)
+            if not os.access(folder, os.X_OK | (os.R_OK if last else 0)):
+                said = f"the ordinary user of the sandbox cannot enter {folder}"
+                advice = f"chmod a+rx {folder}" if last else f"install {path} elsewhere, or use --sandbox docker"
+                raise PermissionError(f"{said}; {advice}")
 
 
 def bounds() -> list[str]:
