@@ -25,15 +25,19 @@ class Companion:
     def __init__(self, script: Path, argument: str) -> None:
         self._owner = os.getpid()
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(script), str(far.fileno()), str(os.getpid()), argument],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            pass_fds=[far.fileno()],
-            start_new_session=True,
-            cwd="/",
-        )
-        far.close()
+        try:
+            with far:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-I", "-S", str(script), str(far.fileno()), str(os.getpid()), argument],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    pass_fds=[far.fileno()],
+                    start_new_session=True,
+                    cwd="/",
+                )
+        except BaseException:
+            near.close()
+            raise
         near.settimeout(START_S)
         self._sock = near
         self._end = weakref.finalize(self, _stop, near, self._process, self._owner)

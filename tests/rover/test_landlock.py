@@ -16,7 +16,7 @@ from boxes import LIMITS, make, py, sh
 
 from rover.sandbox.landlock import filter as filters
 from rover.sandbox.landlock import folders, processes
-from rover.sandbox.landlock.level import UNMET, tier
+from rover.sandbox.landlock.level import UNMET, kept, level, tier
 from rover.sandbox.landlock.runtime import LandlockRuntime, sources
 from rover.sandbox.landlock.view import Sources, libraries
 from rover.sandbox.protocol import GUARANTEES, Place, Runtime, Sandbox
@@ -48,8 +48,12 @@ def test_what_it_cannot_give_has_a_name() -> None:
     assert set(UNMET) <= set(GUARANTEES)
     assert "host metadata" not in UNMET, "the supervisor sets modes and times"
     assert (tier(4), tier(6), tier(7)) == (3, 2, 2)
-    ids = {LandlockRuntime(level=number).runtime_id() for number in (4, 5, 7)}
-    assert len(ids) == 2, "what the supervisor stands in for is another runtime than what the kernel does"
+    own = level()
+    ids = {LandlockRuntime(level=number).runtime_id() for number in (2, 3, 4, 5, 6, 7) if number <= own}
+    assert len(ids) == len({kept(number) for number in range(2, min(own, 7) + 1)}), (
+        "what the supervisor stands in for is another runtime than what the kernel does: a program meets other errors"
+    )
+    assert kept(6) == kept(7), "what a later level adds is not asked for"
 
 
 def test_an_old_kernel_is_refused_with_what_to_do() -> None:

@@ -15,9 +15,13 @@ from typing import Any
 
 from rover.sandbox.inside import kernel
 from rover.sandbox.inside.confine import limit
+from rover.sandbox.landlock.level import PROTECTIONS, kept
 
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 SET_MODE_FILTER, NEW_LISTENER = 1, 8
+#: Once a question is heard, no signal but a deadly one takes the caller away from it: else a process that stops itself
+#: would, woken, ask to be stopped again.
+UNTIL_ANSWERED = 32
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -60,17 +64,8 @@ def restrict(read: tuple[str, ...], write: tuple[str, ...], level: int) -> None:
     from sandlock import confine as apply
     from sandlock.exceptions import SandlockError
 
-    lacking = [
-        protection
-        for protection, least in (
-            (Protection.FS_TRUNCATE, 3),
-            (Protection.NET_TCP, 4),
-            (Protection.FS_IOCTL_DEV, 5),
-            (Protection.SIGNAL_SCOPE, 6),
-            (Protection.ABSTRACT_UNIX_SOCKET_SCOPE, 6),
-        )
-        if level < least
-    ]
+    given = kept(level)
+    lacking = [getattr(Protection, name) for name in PROTECTIONS if name not in given]
     try:
         apply(Sandbox(fs_readable=list(read), fs_writable=list(write), disable=lacking))
     except SandlockError as error:
@@ -84,9 +79,9 @@ def install(program: bytes) -> int:
     class Program(ctypes.Structure):
         _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_void_p))
 
-    head = Program(len(program) // 8, ctypes.addressof(buffer))
+    head, flags = Program(len(program) // 8, ctypes.addressof(buffer)), NEW_LISTENER | UNTIL_ANSWERED
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-    found = _libc.syscall(_SECCOMP[os.uname().machine], SET_MODE_FILTER, NEW_LISTENER, ctypes.byref(head))
+    found = _libc.syscall(_SECCOMP[os.uname().machine], SET_MODE_FILTER, flags, ctypes.byref(head))
     if found < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"seccomp: {os.strerror(number)}")

@@ -23,6 +23,15 @@ UNMET = (
     "private processes",
     "fixed paths",
 )
+#: What the kernel itself keeps, by the name that the wheel `sandlock` has for it, from which level on. Below that the
+#: filter and the supervisor stand in, and what a program meets is not the same.
+PROTECTIONS = {
+    "FS_TRUNCATE": TRUNCATE,
+    "NET_TCP": 4,
+    "FS_IOCTL_DEV": 5,
+    "SIGNAL_SCOPE": SIGNALS,
+    "ABSTRACT_UNIX_SOCKET_SCOPE": SIGNALS,
+}
 _CREATE_RULESET = 444
 
 
@@ -32,6 +41,11 @@ def level() -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     found = libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     return max(0, int(found))
+
+
+def kept(found: int) -> tuple[str, ...]:
+    """The protections that the kernel gives at a level."""
+    return tuple(name for name, least in PROTECTIONS.items() if found >= least)
 
 
 def tier(found: int) -> int:

@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 import weakref
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from rover.sandbox import layout as layouts
@@ -23,6 +24,7 @@ from rover.sandbox.protocol import Files, Place, Probe
 from rover.sandbox.remedies import explain
 from rover.sandbox.runtime_id import runtime_id
 from rover_store.errors import SandboxError
+from rover_store.ids import digest
 from rover_store.records import Limits
 
 
@@ -60,7 +62,9 @@ class LandlockRuntime:
         return Probe(self.kind, True, "", tier, self.unmet, self.offers)
 
     def runtime_id(self) -> str:
-        return runtime_id(self.kind, levels.tier(self.level), self.unmet, beside=("sandbox/landlock",))
+        """Also of what the kernel gives at its level and of the wheel that asks for it: a program meets both."""
+        common = runtime_id(self.kind, levels.tier(self.level), self.unmet, beside=("sandbox/landlock",))
+        return digest({"runtime": common, "kept": levels.kept(self.level), "sandlock": version_of("sandlock")})
 
     def open(self, files: Files, *, limits: Limits | None = None, place: Place | None = None) -> LandlockSandbox:
         place = place or Place()
@@ -121,6 +125,14 @@ class LandlockRuntime:
                 f"this kernel's Landlock is too old: {found}; Linux {levels.LEAST_KERNEL} or newer, "
                 "with `landlock` among the boot parameter lsm="
             )
+
+
+def version_of(library: str) -> str:
+    """Of an installed library; `absent` where it is not."""
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "absent"
 
 
 class _Keeper(Companion):

@@ -18,10 +18,10 @@ import socket
 import struct
 from collections.abc import Callable
 
+from rover.sandbox.inside.watch import TICK
 from rover.sandbox.landlock.notices import Listener, Notice, Refused, Service, memory, signed
 
 _PIDFD_GETFD = 438
-WAIT_MS = 1000
 #: sockets of one box that are kept; each is a descriptor of the supervisor, which must be left some for its own work
 MOST = 1024
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -127,7 +127,7 @@ class Sockets:
             try:
                 code = sock.connect_ex(address)
                 if code == errno.EINPROGRESS and not flags & os.O_NONBLOCK:
-                    ready = select.select([], [sock], [], WAIT_MS / 1000)[1]
+                    ready = select.select([], [sock], [], TICK)[1]  # of a listener that is full: no longer
                     code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) if ready else errno.ETIMEDOUT
             finally:
                 fcntl.fcntl(sock, fcntl.F_SETFL, flags)

@@ -92,32 +92,33 @@ class LandlockSupervisor(Supervisor):
             channel = request.fds[-2:-1] if request.head.get("live") else []
             stdin = request.fds[0] if len(request.fds) % 2 else self._null
             near, far = socket.socketpair()
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            pid = os.fork()
-            if pid == 0:
-                self._become(request.head, limits, tmp, (stdin, *pipes.ends, *channel, far.fileno()))
-            far.close()
-            pipes.close_ends()
             with near:
-                said, served = self._listen(near)
-            job = Job(pid, os.pidfd_open(pid), before, served, said, tmp)
-            if channel:
-                watch = Served(job, pipes.own, limits, self, wake=True)
-                watch.begin()
-                self._live = _Live(self, job, watch, pipes.keep(), os.dup(request.fds[-1]))
-                return {}, []
-            watch = Served(job, pipes.own, limits, self, wake=False)
-            watch.wait()
-            return self.finish(job, watch)
+                with far:
+                    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                    pid = os.fork()
+                    if pid == 0:
+                        self._become(request.head, limits, tmp, (stdin, *pipes.ends, *channel, far.fileno()))
+                pipes.close_ends()
+                job = self._job(pid, os.pidfd_open(pid), before, near, tmp)
+            with contextlib.ExitStack() as stack:
+                stack.callback(job.close)
+                watch = Served(job, pipes.own, limits, self, wake=bool(channel))
+                if channel:
+                    watch.begin()
+                    self._live = _Live(self, job, watch, pipes.keep(), os.dup(request.fds[-1]))
+                    stack.pop_all()
+                    return {}, []
+                watch.wait()
+                return self.finish(job, watch)
 
     def finish(self, job: Job, watch: Watch) -> tuple[dict[str, Any], list[bytes]]:
-        """The answer for a command whose first process has ended; what it left is ended too."""
+        """The answer for a command whose first process has ended; what it left is ended too. The caller closes the
+        job."""
         _, status, _ = os.wait4(job.pid, 0)
         self._clear()
         if watch.breach is None and not self.fits(0):
             watch.breach = "disk"  # it was quicker than the measures
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        job.close()
         if job.said != b"ok":
             return ended(job.said, watch)
         user, system = used.ru_utime - job.before.ru_utime, used.ru_stime - job.before.ru_stime
@@ -128,32 +129,30 @@ class LandlockSupervisor(Supervisor):
         limits = self._limits(request.head["limits"])
         with Pipes(2) as pipes, self._temporary() as tmp:
             near, far = socket.socketpair()
-            try:
-                zygote = self._zygote(kind)
-                head = {"limits": limits, "warm": request.head["warm"], "tmp": tmp}
-                with far:
-                    frames.send(zygote, head, fds=[*request.fds, *pipes.ends, far.fileno()])
-                answer = frames.receive(zygote)
-                if "error" in answer.head:
-                    return answer.head, []
-                pipes.close_ends()
-                said, served = self._listen(near)
-                before = resource.getrusage(resource.RUSAGE_CHILDREN)
-                job = Job(int(answer.head["pid"]), answer.fds[0], before, served, said, tmp)
-                watch = Served(job, pipes.own, limits, self, wake=False)
-                watch.wait()
-                frames.send(zygote, {"reap": job.pid})
-                status = frames.receive(zygote).head["status"]
-                self._clear()
-                job.close()
-            except frames.Closed:
-                sock, pid = self._zygotes.pop(kind)
-                sock.close()
-                self._ours.discard(pid)
-                self._clear()
-                return {"error": "the warm process died"}, []
-            finally:
-                near.close()
+            with near, contextlib.ExitStack() as stack:
+                try:
+                    with far:
+                        zygote = self._zygote(kind)
+                        head = {"limits": limits, "warm": request.head["warm"], "tmp": tmp}
+                        frames.send(zygote, head, fds=[*request.fds, *pipes.ends, far.fileno()])
+                    answer = frames.receive(zygote)
+                    if "error" in answer.head:
+                        return answer.head, []
+                    pipes.close_ends()
+                    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                    job = self._job(int(answer.head["pid"]), answer.fds[0], before, near, tmp)
+                    stack.callback(job.close)
+                    watch = Served(job, pipes.own, limits, self, wake=False)
+                    watch.wait()
+                    frames.send(zygote, {"reap": job.pid})
+                    status = frames.receive(zygote).head["status"]
+                    self._clear()
+                except frames.Closed:
+                    sock, pid = self._zygotes.pop(kind)
+                    sock.close()
+                    self._ours.discard(pid)
+                    self._clear()
+                    return {"error": "the warm process died"}, []
         return with_streams({"status": status, "breach": watch.breach}, watch)
 
     def _clear(self) -> None:
@@ -181,12 +180,21 @@ class LandlockSupervisor(Supervisor):
         finally:
             os._exit(99)
 
-    def _listen(self, near: socket.socket) -> tuple[bytes, Listener | None]:
-        """Wait until the child is confined: `ok` and the listener of its filter, or what went wrong."""
-        said, fds, _, _ = socket.recv_fds(near, 4096, 1)
-        if said != b"ok" or not fds:
-            return said or b"it ended before it was confined", None
-        return said, Listener(fds[0], self._names, self._services())
+    def _job(
+        self, pid: int, pidfd: int, before: resource.struct_rusage, near: socket.socket, tmp: str
+    ) -> Job:
+        """The job of a child, once that is confined: it says `ok` and hands over the listener of its filter, or says
+        what went wrong. The caller closes the job; where there is none, `pidfd` is closed."""
+        try:
+            said, fds, _, _ = socket.recv_fds(near, 4096, 1)
+        except BaseException:
+            os.close(pidfd)
+            raise
+        if said == b"ok" and fds:
+            return Job(pid, pidfd, before, Listener(fds[0], self._names, self._services()), said, tmp)
+        for fd in fds:
+            os.close(fd)
+        return Job(pid, pidfd, before, None, said or b"it ended before it was confined", tmp)
 
     def _services(self) -> dict[str, Any]:
         return {
@@ -275,7 +283,8 @@ class _Live(Live):
         self._answer = socket.socket(fileno=answer)
 
     def finish(self) -> None:
-        head, body = self._box.finish(self._job, self.watch)
+        with contextlib.closing(self._job):
+            head, body = self._box.finish(self._job, self.watch)
         self._box.over()
         with contextlib.suppress(frames.Closed, OSError), self._answer:
             self._answer.settimeout(ANSWER_S)

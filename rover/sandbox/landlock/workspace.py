@@ -6,6 +6,7 @@ Times cannot be trusted (a mapped write on a tmpfs changes none), so a snapshot 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import time
@@ -113,25 +114,44 @@ class _Walk(Walk):
 
 
 def usage(root: str, most: int) -> tuple[int, int]:
-    """Bytes and number of what lies in a folder, while others write to it. Ends early beyond `most` entries."""
+    """Bytes and number of what lies in a folder, while others write to it. Ends early beyond `most` entries, also where
+    there are not descriptors enough to go on. One folder of each level is open at a time, and of a level whose last
+    folder is open none."""
     used = count = 0
     pry = folders.Pry()
-    todo = [pry.open(root, os.O_RDONLY | os.O_DIRECTORY)]
+    way: list[tuple[int, list[str]]] = []  # open folders, and the names of those in them that are still to be seen
+
+    def enter(folder: str, at: int | None) -> None:
+        nonlocal used, count
+        fd, inner = pry.open(folder, os.O_RDONLY | os.O_DIRECTORY, at), list[str]()
+        way.append((fd, inner))
+        for name in os.listdir(fd):
+            count += 1
+            with contextlib.suppress(OSError):  # it went meanwhile
+                info = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                used += info.st_blocks * 512
+                if stat.S_ISDIR(info.st_mode):
+                    inner.append(name)
+
     try:
-        while todo and count <= most:
-            fd = todo.pop()
+        enter(root, None)
+        while way and count <= most:
+            fd, names = way[-1]
+            if not names:
+                way.pop()
+                pry.close(fd)
+                continue
             try:
-                for name in os.listdir(fd):
-                    count += 1
-                    with contextlib.suppress(OSError):  # it went meanwhile
-                        info = os.stat(name, dir_fd=fd, follow_symlinks=False)
-                        used += info.st_blocks * 512
-                        if stat.S_ISDIR(info.st_mode):
-                            todo.append(pry.open(name, os.O_RDONLY | os.O_DIRECTORY, fd))
-            finally:
+                enter(names.pop(), fd)
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    return used, most + 1
+                continue  # it went meanwhile
+            if not names:
+                way.remove((fd, names))
                 pry.close(fd)
     finally:
-        for fd in todo:
+        for fd, _ in way:
             pry.close(fd)
     return used, count
 

@@ -26,7 +26,7 @@ SENDER = 1001
 #: A group of calls alone: rover's own code is open to it, and to no command.
 CALLS = 1002
 #: Seconds after which a process that neither stops nor dies is an error of the box.
-STOP_S, DIE_S = 1.0, 10.0
+PATIENCE_S = 10.0
 
 
 @contextlib.contextmanager
@@ -108,7 +108,7 @@ class Processes:
 
     def sweep(self) -> None:
         """Kill all members and wait until none is left."""
-        end = time.monotonic() + DIE_S
+        end = time.monotonic() + PATIENCE_S
         while True:
             self.reap()
             if not self.members():
@@ -119,16 +119,18 @@ class Processes:
             time.sleep(0.0003)
 
     def hold(self) -> None:
-        """Stop all members; they are held until `release`."""
+        """Stop all members; they are held until `release`. OSError where one goes on."""
         before = self.members()
         self._asleep = {pid for pid in before if _states(pid) <= {b"T"}}
         with as_agent():
             _signal(-1, signal.SIGSTOP)
-        members = self.members()
-        end = time.monotonic() + STOP_S
-        while any(_states(pid) & {b"R", b"S"} for pid in members) and time.monotonic() < end:
+        self.held = set(members := self.members())
+        end = time.monotonic() + PATIENCE_S
+        while any(_states(pid) & {b"R", b"S"} for pid in members):
+            if time.monotonic() > end:
+                self.release()
+                raise OSError("a process does not stop")
             time.sleep(0.0003)
-        self.held = set(members)
 
     def release(self) -> None:
         held, self.held = self.held, set()
