@@ -94,7 +94,7 @@ def _print(report: ImportReport, as_json: bool) -> None:
     if any(row.outcome in PLAYED for row in report.rows):
         _played(report)
         return
-    print(table([(r.name or r.source, r.outcome, r.reason or _beyond(r.needs)) for r in report.rows],
+    print(table([(r.name or r.source, r.outcome, r.line() or _beyond(r.needs)) for r in report.rows],
                 ("package", "outcome", "what it needs beyond a plain sandbox, or why not"), whole=(0,)))  # fmt: skip
     said: dict[str, list[str]] = {}
     for row in report.rows:
@@ -113,7 +113,7 @@ def _print(report: ImportReport, as_json: bool) -> None:
 
 def _played(report: ImportReport) -> None:
     """Rollouts, one row each."""
-    print(table([(r.source, r.name, r.outcome, r.rollout[:10], r.reason) for r in report.rows],
+    print(table([(r.source, r.name, r.outcome, r.rollout[:10], r.line()) for r in report.rows],
                 ("file", "package", "outcome", "rollout", "verdict, or why"), whole=(3,)))  # fmt: skip
     for row in report.rows:
         for line in row.notes:

@@ -83,8 +83,6 @@ def _temporary() -> Iterator[Path]:
 
 def _refused(row: ImportRow) -> Checked:
     """A task that is none, as a finding."""
-    file, _, reason = row.reason.partition(": ")
-    inner = file.removeprefix(f"{row.source}/")
-    problem = (inner, "", reason or row.reason)
+    problem = (row.file or _MARKS[0], row.field, row.reason)
     name = row.source.rpartition("/")[2] or "task"
     return Checked(name, "", (problem,), None, (placed(None, of_problem(problem)),), folder=f"{row.source}/")

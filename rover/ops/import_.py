@@ -6,7 +6,7 @@ know that it is not whole. `keep_going` takes the good ones and names the bad.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_record
@@ -44,16 +44,26 @@ class ImportRequest:
 @dataclass(frozen=True, slots=True)
 class ImportRow:
     """What became of one task or rollout: `added`, `replaced`, `unchanged`, `recorded` or `refused`; of one that was
-    played again also `held` (it was here) or `differs` (it went otherwise here); `read` where nothing was to change."""
+    played again also `held` (it was here) or `differs` (it went otherwise here); `read` where nothing was to change.
+
+    `file` (within the source) and `field` say where the reason for a refusal lies."""
 
     source: str
     outcome: str
     name: str = ""
     reason: str = ""
+    file: str = ""
+    field: str = ""
     needs: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     rollout: str = ""
+
+    def line(self) -> str:
+        """The reason in one line: of a refusal with its place."""
+        if self.outcome != "refused":
+            return self.reason
+        return Refused(self.source, self.file, self.field, self.reason).line()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +94,7 @@ def import_(
     `runtime` is opened where rollouts are to be played again.
     """
     found = _read(request, told)
+    seen = _trees(store)
     found = [_admitted(store, one) if isinstance(one, Imported) else one for one in _named(found, request.keep_going)]
     packages = [one for one in found if isinstance(one, Imported)]
     outcomes = {one.name: _outcome(store, one) for one in packages}
@@ -99,7 +110,8 @@ def import_(
         return ImportReport(request.kind, rows, dry_run=request.dry_run)
     if request.dry_run:
         return ImportReport(request.kind, rows, dry_run=True)
-    commit = _commit(store, request, packages, outcomes, command, time)
+    changed = [one for one in packages if outcomes[one.name] != "unchanged"]
+    commit = _commit(store, request, changed, seen, command, time)
     recorded = [one for one in found if isinstance(one, Recorded)]
     if recorded:
         store.evidence.put([(one.trajectory, one.blobs, one.trees) for one in recorded], [])
@@ -124,7 +136,8 @@ def _replayed(
             except PackageError as error:
                 if not request.keep_going:
                     raise
-                out[number] = ImportRow(one.source, "refused", reason=error.message)
+                file = "" if error.file == one.source else error.file
+                out[number] = _refused(Refused(one.source, file, error.field, error.reason))
                 continue
             reason = done.reason or done.verdict
             out[number] = ImportRow(one.source, done.outcome, done.package, reason, notes=done.notes,
@@ -192,6 +205,11 @@ def _components(files: Files) -> dict[str, str]:
     return {c: tree_of(below(files, f"{c}/")) for c in COMPONENTS}
 
 
+def _trees(store: Store) -> dict[str, str]:
+    """The packages that are here now."""
+    return {entry.name: entry.tree for entry in store.packages()}
+
+
 def _outcome(store: Store, one: Imported) -> str:
     """What is here already stays as it is: where it was found this time is no change of it."""
     try:
@@ -204,29 +222,41 @@ def _outcome(store: Store, one: Imported) -> str:
     return "unchanged" if here == came else "replaced"
 
 
+def _refused(one: Refused) -> ImportRow:
+    return ImportRow(one.source, "refused", reason=one.reason, file=one.file, field=one.field)
+
+
 def _row(one: Found, outcomes: dict[str, str]) -> ImportRow:
     if isinstance(one, Refused):
-        return ImportRow(one.source, "refused", reason=one.line())
+        return _refused(one)
     if isinstance(one, Recorded):
         return ImportRow(one.source, "recorded", notes=one.notes)
     if isinstance(one, Replayable):
         return ImportRow(one.source, "read")
-    return ImportRow(one.source, outcomes[one.name], one.name, "", one.needs, one.unknown, one.notes)
+    outcome = outcomes[one.name]
+    return ImportRow(one.source, outcome, one.name, needs=one.needs, unknown=one.unknown, notes=one.notes)
 
 
 def _commit(
     store: Store,
     request: ImportRequest,
-    packages: list[Imported],
-    outcomes: dict[str, str],
+    changed: list[Imported],
+    seen: Mapping[str, str],
     command: str,
     time: int | None,
 ) -> str:
-    changed = [one for one in packages if outcomes[one.name] != "unchanged"]
+    """One commit of them. UsageError where somebody changed one of these packages since `seen` was looked at: nobody
+    was asked about what is there now."""
     if not changed:
         return ""
     plural = "" if len(changed) == 1 else "s"
     with store.write(command or f"import {request.kind}") as tx:
+        now = _trees(store)
+        moved = sorted(one.name for one in changed if now.get(one.name) != seen.get(one.name))
+        if moved:
+            more = f" and {len(moved) - 3} more" if len(moved) > 3 else ""
+            raise UsageError(f"changed by another command meanwhile: {', '.join(moved[:3])}{more}; nothing is imported",
+                             hint="the same command again looks at what is there now")  # fmt: skip
         present = store.resources()
         for one in changed:
             for name, files in sorted(one.resources.items()):

@@ -16,8 +16,8 @@ from rover.port.protocol import Found, Imported, Options, Refused, Wanted
 from rover.sandbox.protocol import Files
 from rover_store.errors import PackageError, UsageError
 
-#: bytes of all packages of one import: they are held until the commit
-MOST_BYTES = 4 << 30
+#: bytes of all packages of one import: they are held in memory until the commit
+MOST_BYTES = 1 << 30
 
 
 class HarborImporter:
