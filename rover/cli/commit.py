@@ -26,12 +26,13 @@ def command(
     Example: rover commit my-task -m 'A first task'
     """
     from rover.ops.undeclared import undeclared
+    from rover.rollout.job import check_harness
     from rover_store.folders.folder import LARGE, LIMITS, commit_folder
 
     store = open_store()
     done = commit_folder(
         store, folder, message, command=command_line(), fresh=fresh, force=force,
-        limits=LARGE if large else LIMITS,
+        limits=LARGE if large else LIMITS, check=check_harness,
     )  # fmt: skip
     if as_json:
         print_json(done._asdict())

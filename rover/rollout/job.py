@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rover.harness import mcp
 from rover.harness.loop import Job, Played
 from rover.harness.mcp import records
@@ -9,14 +11,24 @@ from rover.harness.tools.specs import offered
 from rover.rollout.env import Env
 from rover.rollout.records import RolloutRequest
 from rover_store.errors import PackageError, SandboxError
-from rover_store.records import Trajectory
+from rover_store.records import Harness, Trajectory
 
 
 def checked(env: Env) -> None:
-    """PackageError where a harness offers what nobody has: bad input, before anything runs."""
-    offered(env.harness.tools)
-    if env.harness.mcp_servers:
-        for field, reason in records.problems(env.harness, mcp.carried(env.files)):
+    """PackageError, which names the package, where its harness offers what nobody has: bad input, before anything
+    runs."""
+    try:
+        check_harness(env.harness, env.files)
+    except PackageError as error:
+        raise PackageError(f"{env.package}/{error.file}", error.field, error.reason, hint=error.hint) from None
+
+
+def check_harness(harness: Harness, paths: Iterable[str]) -> None:
+    """PackageError where a harness offers what nobody has. `paths` are those of the package's files."""
+    offered(harness.tools)
+    if harness.mcp_servers:
+        carried = {path.removeprefix(mcp.CARRIED) for path in paths if path.startswith(mcp.CARRIED)}
+        for field, reason in records.problems(harness, carried):
             raise PackageError("harness/harness.json", field, reason)
 
 

@@ -11,6 +11,7 @@ Its dependents keep the versions they were built against, and so show as stale.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,10 +25,15 @@ from rover_store.folders.pins import completed
 from rover_store.ids import check_name
 from rover_store.layout import PackageEntry, entry
 from rover_store.names import COMPONENTS
+from rover_store.records import Harness
 from rover_store.trees import FILE, TreeItem, tree_id
 
 if TYPE_CHECKING:
     from rover_store.store import Store
+
+HARNESS = "harness/harness.json"
+#: is given the harness and the paths of a package
+Check = Callable[[Harness, list[str]], None]
 
 __all__ = ["LARGE", "LIMITS", "FolderCommit", "FolderLimits", "checkout", "commit_folder", "read_folder"]
 
@@ -85,16 +91,20 @@ def _bytes_of(intake: Intake) -> str:
 def commit_folder(
     store: Store, folder: Path, message: str = "", *, author: str | None = None, time: int | None = None,
     command: str = "", fresh: bool = False, force: bool = False, limits: FolderLimits = LIMITS,
+    check: Check = lambda harness, paths: None,
 ) -> FolderCommit:  # fmt: skip
     """Take a package folder into the store as one commit on the current branch.
 
-    `fresh` pins every component anew. `force` takes the folder as it is, whatever the store has meanwhile.
+    `fresh` pins every component anew. `force` takes the folder as it is, whatever the store has meanwhile. `check`
+    raises a PackageError for what a store knows nothing of: tools that nobody has.
     PackageError names what is wrong in the folder, UsageError what both sides changed; then nothing changes.
     """
     from rover_store.folders.merge import beginning, merge_folder
 
     intake = read_folder(folder, limits)
-    package = check_records(intake, [f.path for f in intake.files])
+    paths = [f.path for f in intake.files]
+    package = check_records(intake, paths)
+    check(Harness.load(intake.data(HARNESS), HARNESS), paths)
     name = check_name(package.name)
     base = None if force else folder_base.read(folder)
     with store.write(command=command or f"commit {folder.name}") as tx:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, StringConstraints
+from pydantic_core import PydanticCustomError
 
 from rover_store.ids import ComponentName, Name, ObjectId
 from rover_store.records.base import Part, Record
@@ -96,6 +97,22 @@ class McpServer(Part):
     url: Annotated[str, Field(description="a server in a network, which no sandbox reaches; kept as it is")] = ""
 
 
+#: what a sandbox may have to give: lower-case words
+Need = Annotated[str, StringConstraints(max_length=40, pattern=r"^[a-z0-9][a-z0-9-]*( [a-z0-9][a-z0-9-]*)*$")]
+
+
+def _once(names: tuple[str, ...]) -> tuple[str, ...]:
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise PydanticCustomError("twice", "{name} is there twice", {"name": repr(name)})
+    return names
+
+
+Needs = Annotated[
+    tuple[Need, ...], Field(max_length=20, json_schema_extra={"uniqueItems": True}), AfterValidator(_once)
+]
+
+
 class Harness(Record):
     """harness/harness.json: the tools offered, budgets and limits."""
 
@@ -107,7 +124,7 @@ class Harness(Record):
     sandbox: Annotated[str, Field(description="kind of sandbox the package asks for")] = "bubblewrap"
     network: Literal["none"] = "none"
     requires: Annotated[
-        tuple[str, ...] | None,
+        Needs | None,
         Field(description="what a sandbox has to give; one that does not is refused: image, hard memory ceiling, ..."),
     ] = None
     mcp_servers: Annotated[tuple[McpServer, ...] | None, Field(description="tool servers offered to agents")] = None
