@@ -57,6 +57,7 @@ PLAIN = {
     "host metadata": "modes and times of your own files could be changed",
     "process limit": "processes are not counted",
     "private processes": "that other processes run can be seen, not what they do",
+    "tool servers apart": "an agent's commands can see, end and read a tool server that runs beside them",
     "fixed paths": "no /w, /tmp and /proc of its own (ROVER_W and TMPDIR tell the places)",
 }
 LINUX_ONLY = ("bubblewrap", "landlock")

@@ -35,6 +35,7 @@ GUARANTEES = (
     "host metadata",  # modes and times of the caller's own files outside the box cannot be changed
     "process limit",  # a fork bomb is bounded by the kernel
     "private processes",  # processes of the host cannot be seen
+    "tool servers apart",  # a command can neither end a living command of its box, nor see it or read its memory
     "fixed paths",  # the workspace lies at /w; /tmp and /dev/shm are the box's own; else ROVER_W and TMPDIR tell
 )
 

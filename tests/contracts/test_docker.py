@@ -22,7 +22,7 @@ from rover.sandbox.docker.engine import Engine
 from rover.sandbox.docker.layout import Shape, step
 from rover.sandbox.docker.remedies import explain
 from rover.sandbox.docker.runtime import DockerRuntime
-from rover.sandbox.protocol import Place
+from rover.sandbox.protocol import Place, lacking
 from rover_store.errors import SandboxError
 from rover_store.records import Limits
 
@@ -95,6 +95,24 @@ def test_dockerfiles_that_cannot_be(runtime: DockerRuntime, image: str, text: st
     place = Place(build=(("Dockerfile", text.replace("{image}", image).encode()),), links=(("/opt/app", ""),))
     with pytest.raises(SandboxError, match=reason):
         runtime.open({}, limits=LIMITS, place=place)
+
+
+def test_a_build_that_takes_too_long_is_ended(
+    runtime: DockerRuntime, engine: Engine, image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much it says meanwhile."""
+    monkeypatch.setattr("rover.sandbox.docker.engine.BUILD_S", 2.0)
+    text = f"FROM {image}\nRUN echo ended-by-rover && while true; do echo x; sleep 0.2; done\n"
+    before = {item["Id"] for item in engine._client.containers()}
+    started = time.monotonic()
+    with pytest.raises(SandboxError, match="cannot be built: it took more than 2 seconds"):
+        runtime.open({}, limits=LIMITS, place=Place(build=(("Dockerfile", text.encode()),)))
+    assert time.monotonic() - started < 30
+
+    def over() -> bool:
+        return not [c for c in engine._client.containers() if c["Id"] not in before and "ended-by" in c["Command"]]
+
+    assert _soon(over), "its step is ended too"
 
 
 def test_no_such_image(runtime: DockerRuntime) -> None:
@@ -194,7 +212,9 @@ def test_no_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert not probe.works
     assert probe.reason.startswith("no Docker engine answers; start one (sudo systemctl start docker), or set DOCKER")
     assert "\n" not in probe.reason
-    assert DockerRuntime().unmet == ()
+    for ask in (lambda: DockerRuntime().unmet, DockerRuntime().runtime_id, lambda: lacking(("root",), DockerRuntime())):
+        with pytest.raises(SandboxError, match="no Docker engine answers"):
+            ask()
 
 
 def test_an_engine_that_has_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -222,9 +242,12 @@ def test_an_engine_that_refuses(
     assert not probe.works
     assert reason in probe.reason
     assert "\n" not in probe.reason
-    assert runtime.unmet == ("processor share", "process limit"), "what its kernel does not bound"
+    unmet = ("processor share", "process limit", "tool servers apart")
+    assert runtime.unmet == unmet, "what its kernel does not bound, and no container gives"
+    known = runtime.runtime_id()
     runtime.close()
     engine.close()
+    assert (runtime.unmet, runtime.runtime_id()) == (unmet, known), "an engine that goes leaves no stronger runtime"
 
 
 def test_an_engine_for_windows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import pytest
 from boxes import LIMITS, START, START_IDS
 
 from rover.sandbox.protocol import Completed, Runtime, Sandbox
@@ -128,6 +129,37 @@ def test_what_had_been_stopped_is_not_woken(jail: Sandbox) -> None:
         assert "woken" not in jail.snapshot().entries
         live.ask("os.kill(child, 18); os.waitpid(child, 0)")
         assert "woken" in jail.snapshot().entries
+        live.end()
+
+
+@pytest.mark.needs("tool servers apart")
+def test_a_command_can_do_nothing_to_a_living_one(jail: Sandbox) -> None:
+    attack = """
+import os
+try:
+    seen = {int(name) for name in os.listdir("/proc") if name.isdigit()}
+except OSError:
+    seen = set()
+for pid in {*seen, int(open("pid").read())} - {1, os.getpid(), os.getppid()}:
+    for name in ("mem", "environ", "fd/3"):
+        try:
+            os.close(os.open(f"/proc/{pid}/{name}", os.O_RDONLY))
+            print("read", pid, name)
+        except OSError:
+            pass
+    if pid == int(open("pid").read()):
+        try:
+            os.kill(pid, 9)
+            print("killed", pid)
+        except OSError:
+            pass
+"""
+    with living(jail, ECHO) as live:
+        live.ask("open('pid', 'w').write(str(os.getpid()))")
+        done = jail.run(["python3", "-S", "-c", attack])
+        assert (done.exit_code, done.stdout, done.stderr) == (0, b"", b"")
+        jail.run(["sh", "-c", "kill -9 -1"])
+        assert live.ask("x = 1") == b"done x = 1\n"
         live.end()
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import io
+import json
 import os
 import socket
+import threading
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -18,8 +20,12 @@ from rover_store.errors import SandboxError
 
 #: Seconds that the engine may take for one request; for saying that it is there.
 PATIENCE, HURRY = 120, 15
-#: Seconds that a step of a build may take without a word, and the memory that it may use.
-BUILD_S, BUILD_MEMORY = 1800, 4 << 30
+#: Seconds that a build may take, and the memory that each of its steps may use.
+BUILD_S, BUILD_MEMORY = 1800.0, 4 << 30
+#: Messages of a build that are kept, the last ones.
+BUILD_SAID = 40
+#: What all commands of a box share there, whatever the engine: one user, and one view of the processes.
+UNMET = ("tool servers apart",)
 #: A box's weight against 1024 of other work, where processors are short.
 SHARE = 512
 
@@ -52,9 +58,9 @@ class Engine:
 
     @property
     def unmet(self) -> tuple[str, ...]:
-        """What this engine cannot bound, by the names of the protocol."""
+        """What this engine cannot bound, by the names of the protocol, and what no container gives."""
         needs = {"hard memory ceiling": "MemoryLimit", "processor share": "CPUShares", "process limit": "PidsLimit"}
-        return tuple(name for name, key in needs.items() if not self.info.get(key))
+        return (*(name for name, key in needs.items() if not self.info.get(key)), *UNMET)
 
     # --- images --------------------------------------------------------------------------------------------
     def image(self, name: str) -> dict[str, Any] | None:
@@ -83,32 +89,46 @@ class Engine:
             self.remove(made)
 
     def build(self, data: bytes, dockerfile: str, name: str, labels: dict[str, str]) -> str:
-        """Build an image from a tar, without network; gives what was said where it failed."""
+        """Build an image from a tar, without network; gives what was said where it failed. What its steps run is root
+        of a container with the engine's usual powers, as in any build; the engine bounds their memory, and rover the
+        time: a build whose client hangs up is ended."""
         from docker.errors import APIError
 
-        said: list[str] = []
+        client = self._client
+        asked = {
+            "t": name,
+            "dockerfile": dockerfile,
+            "labels": json.dumps(labels),
+            "networkmode": "none",
+            "rm": True,
+            "forcerm": True,
+            "memory": BUILD_MEMORY,
+            "memswap": BUILD_MEMORY,
+            "cpushares": SHARE,
+        }
+        head = {"Content-Type": "application/tar"}
+        said: deque[str] = deque(maxlen=BUILD_SAID)
+        late = threading.Event()
         with telling():
-            try:
-                steps = self._client.build(
-                    fileobj=io.BytesIO(data),
-                    custom_context=True,
-                    dockerfile=dockerfile,
-                    tag=name,
-                    labels=labels,
-                    network_mode="none",
-                    rm=True,
-                    forcerm=True,
-                    decode=True,
-                    timeout=BUILD_S,
-                    container_limits={"memory": BUILD_MEMORY, "memswap": BUILD_MEMORY},
-                )
-                for step in steps:
-                    said.append(str(step.get("stream") or step.get("error") or ""))
-                    if "error" in step:
-                        return "".join(said[-40:])
+            try:  # the SDK's own build would not let go of its connection
+                url = client._url("/build")
+                with client._post(url, data=data, params=asked, headers=head, stream=True, timeout=BUILD_S) as answer:
+                    client._raise_for_status(answer)
+                    with _ended_after(BUILD_S, client._get_raw_response_socket(answer), late):
+                        for step in client._stream_helper(answer, decode=True):
+                            said.append(str(step.get("stream") or step.get("error") or ""))
+                            if "error" in step:
+                                break
+                        else:
+                            said.clear()
             except APIError as error:
                 return str(error.explanation or error)
-        return ""
+            except Exception:
+                if not late.is_set():
+                    raise
+        if late.is_set():
+            raise SandboxError(f"the image cannot be built: it took more than {BUILD_S:g} seconds")
+        return "".join(said)
 
     # --- containers ----------------------------------------------------------------------------------------
     def start(self, image: str, layout: Layout, shape: Shape, processes: int) -> Started:
@@ -222,6 +242,24 @@ def _reach() -> None:
         with socket.socket(socket.AF_UNIX) as probe:
             probe.settimeout(HURRY)
             probe.connect(host.removeprefix("unix://"))
+
+
+@contextlib.contextmanager
+def _ended_after(seconds: float, raw: Any, late: threading.Event) -> Iterator[None]:
+    """Hang up a connection once so much time is over, and say so."""
+
+    def end() -> None:
+        late.set()
+        with contextlib.suppress(OSError):
+            getattr(raw, "_sock", raw).shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @contextlib.contextmanager

@@ -31,6 +31,7 @@ class DockerRuntime:
         self._image = image or os.environ.get("ROVER_DOCKER_IMAGE", "")  # one that carries rover
         self._lock = threading.Lock()
         self._connected: tuple[int, Engine] | None = None  # the process that connected
+        self._known: tuple[str, ...] | None = None  # what the engine cannot guarantee
         self._boxes: weakref.WeakSet[DockerSandbox] = weakref.WeakSet()
 
     @property
@@ -40,10 +41,12 @@ class DockerRuntime:
 
     @property
     def unmet(self) -> tuple[str, ...]:
-        """What the engine cannot guarantee; nothing where none answers."""
-        with contextlib.suppress(SandboxError):
-            return self._engine().unmet
-        return ()
+        """What the engine cannot guarantee, as it said when it answered last. SandboxError where none has yet: a
+        runtime of which nothing is known promises nothing."""
+        with self._lock:
+            if self._known is None:
+                self._known = self._connect().unmet
+            return self._known
 
     def probe(self) -> Probe:
         try:
@@ -128,9 +131,14 @@ class DockerRuntime:
 
     def _engine(self) -> Engine:
         with self._lock:
-            if self._connected is None or self._connected[0] != os.getpid():
-                layouts.compile_inside()
-                engine = Engine()
-                engine.reap()
-                self._connected = (os.getpid(), engine)
-            return self._connected[1]
+            return self._connect()
+
+    def _connect(self) -> Engine:
+        """The connection of this process. The caller holds the lock."""
+        if self._connected is None or self._connected[0] != os.getpid():
+            layouts.compile_inside()
+            engine = Engine()
+            self._known = engine.unmet
+            engine.reap()
+            self._connected = (os.getpid(), engine)
+        return self._connected[1]
