@@ -13,6 +13,7 @@ Whether an infra_error is worth keeping is the caller's choice; what is kept is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
@@ -31,6 +32,7 @@ from rover_store.packs import BLOB, COMMIT, TREE, PackWriter
 from rover_store.publish import publish
 from rover_store.records import Record, Trajectory, Verdict
 from rover_store.refs import EVIDENCE, Refs
+from rover_store.revisions.revision import Found, Revisions
 from rover_store.rollup import roll_up
 from rover_store.trees import (
     EMPTY_TREE,
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 
 Manifest = Mapping[str, TreeItem]
 R = TypeVar("R", bound=Record)
+_BY_ID = re.compile(r"[0-9a-f]{4,40}(:|\Z)")
 #: rollouts that are in memory at the same time where many are read
 _MANY = 256
 
@@ -103,6 +106,15 @@ class Evidence:
     def read(self, blob: str) -> bytes:
         """Bytes of a blob, of the evidence or of the packages."""
         return self.objects.read(blob)
+
+    def find(self, rev: str) -> Found:
+        """What an ID or ID:PATH names: a tree or file of a rollout, or of the packages. NotFound, or Ambiguous."""
+        if not _BY_ID.match(rev):
+            raise NotFound("revision", rev)
+        found = Revisions(self.objects, self.store.refs).find(rev)
+        if found.kind not in ("tree", "blob"):
+            raise NotFound("revision", rev)
+        return found
 
     def matching(self, prefix: str) -> list[str]:
         """Ids of the rollouts that begin with some hex digits, sorted."""

@@ -15,13 +15,15 @@ from rover_store.objects import Objects
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side: what a word named. `kind`: commit, tree, blob or folder; `tree` is its tree, or the blob itself."""
+    """One side: what a word named. `kind`: commit, tree, blob or folder; `tree` is its tree, or the blob itself.
+    `left`: a rollout left it, and the packages do not have it."""
 
     word: str
     kind: str
     id: str
     tree: str
     path: str = ""
+    left: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """What the words of `rover diff` mean, and the comparison they ask for.
 
-Words: `A..B`, `A...B` (from where both histories part), `A B`, one revision (against HEAD), REV:PATH on both sides,
-or a package folder; then paths that narrow it. Without words: the newest commit against its parent.
+Words: `A..B`, `A...B` (from where both histories part), `A B`, one revision (against HEAD), REV:PATH on both sides, ids
+of trees and files that rollouts left, or a package folder; then paths that narrow it. Without words: the newest commit
+against its parent.
 """
 
 from __future__ import annotations
@@ -103,23 +104,27 @@ def _side(store: Store, word: str) -> Side | NotFound:
     """What a word names; the error, to be raised later, where it names no object."""
     if word.startswith(("./", "../", "/")):
         return NotFound("revision", word)
+    left = False
     try:
         found = store.find(word)
     except NotFound as error:
-        return error
+        try:
+            found, left = store.evidence.find(word), True
+        except NotFound:
+            return error
     path = "" if word.startswith(":/") else word.partition(":")[2].strip("/")
     if found.kind == "commit" and not path:
         return _commit(store, word, found.id)
     if found.kind not in ("tree", "blob"):
         raise UsageError(f"{word}: a {found.kind} cannot be compared")
-    return Side(word, found.kind, found.id, found.id, path)
+    return Side(word, found.kind, found.id, found.id, path, left)
 
 
 def _against(store: Store, side: Side) -> Side:
     """The other side where one word stands alone: HEAD, or the same path in HEAD."""
     if side.kind == "commit":
         return _commit(store, "HEAD", store.resolve("HEAD"))
-    if not side.path:
+    if not side.path or side.left:
         raise UsageError(f"{side.word}: a {side.kind} needs another one to compare with")
     other = _side(store, f"HEAD:{side.path}")
     if isinstance(other, NotFound):
@@ -130,25 +135,29 @@ def _against(store: Store, side: Side) -> Side:
 def _compared(store: Store, old: Side, new: Side, narrow: Narrow) -> Comparison:
     if old.kind != new.kind and {old.kind, new.kind} & {"blob"}:
         raise UsageError(f"{old.word} is a {old.kind}, {new.word} a {new.kind}: they cannot be compared")
-    comparison = Comparison(store.objects, old, new, narrow)
+    left = old.left or new.left
+    objects = store.evidence.objects if left else store.objects
+    comparison = Comparison(objects, old, new, narrow)
+    # the place in the package tells which record a file holds
+    above = new.path if left else new.path.partition("/")[2]
     if old.kind == "blob":
-        path = new.path.partition("/")[2] or new.path or "file"
+        path = above or new.path or "file"
         same = old.id == new.id
         one = () if same else (FileDiff(path, "changed", old.id, new.id),)
-        return Comparison(store.objects, old, new, narrow, (), one)
-    shapes = [_shape(store.objects, side.tree) for side in (old, new)]
+        return Comparison(objects, old, new, narrow, (), one)
+    # what an agent made is a folder, whatever it is called
+    shapes = ["folder" if left and side.kind == "tree" else _shape(objects, side.tree) for side in (old, new)]
     if "revision" in shapes and len(set(shapes)) > 1 and EMPTY_TREE not in (old.tree, new.tree):
         raise UsageError(f"{old.word} is a {shapes[0]}, {new.word} a {shapes[1]}: they cannot be compared")
     if "package" in shapes and len(set(shapes)) == 1:
         names = [side.path.rsplit("/", 1)[-1] or side.word for side in (old, new)]
         name = names[1] if names[0] == names[1] else f"{names[0]} -> {names[1]}"
-        package = trees.one_package(store.objects, name, old.tree, new.tree)
-        return Comparison(store.objects, old, new, narrow, (package,) if old.tree != new.tree else ())
+        package = trees.one_package(objects, name, old.tree, new.tree)
+        return Comparison(objects, old, new, narrow, (package,) if old.tree != new.tree else ())
     if "folder" in shapes or "package" in shapes:
-        above = new.path.partition("/")[2]  # the place in the package tells which record a file holds
-        files = trees.files_diff(store.objects, old.tree, new.tree)
+        files = trees.files_diff(objects, old.tree, new.tree)
         files = tuple(f._replace(path=f"{above}/{f.path}") for f in files) if above else files
-        return Comparison(store.objects, old, new, narrow, (), files)
+        return Comparison(objects, old, new, narrow, (), files)
     return comparison
 
 

@@ -1,7 +1,7 @@
 """One thing of a store, looked at: a commit, package, component, file, rollout or case.
 
-What a word names, in this order: REV:PATH, a package (NAME or NAME/component), a case, a revision, a rollout, a
-resource (KIND/NAME).
+What a word names, in this order: REV:PATH, a package (NAME or NAME/component), a case, a revision, a rollout, a tree or
+file of one (ID or ID:PATH), a resource (KIND/NAME).
 Everything here reads plain JSON: `show` must start fast. Rollouts alone need their records.
 """
 
@@ -52,17 +52,18 @@ def show(store: Store, what: str, rev: str = "HEAD") -> Shown:
         found = store.find(what)
     except NotFound as error:
         if _HEX.fullmatch(what):
-            return _rollout(store, what)
+            missing = NotFound("package, case, revision or rollout", what)
+            return _rollout(store, what) or _of_evidence(store, what, missing)
         if error.hint:  # it is a revision by its form, and says what is wrong with it
             raise
         kind, _, part = what.removeprefix("resources/").partition("/")
         if kind in RESOURCE_KINDS and part:
             found = store.find(f"{rev}:resources/{kind}/{part}")
-            return _object(store, what, found.kind, found.id)
+            return _object(store.objects, what, found.kind, found.id)
         raise NotFound("package, case, revision or rollout", what, hint="`rover list` shows packages") from None
     if found.kind == "commit":
         return _commit(store, found.id)
-    return _object(store, what, found.kind, found.id)
+    return _object(store.objects, what, found.kind, found.id)
 
 
 def _has_package(store: Store, name: str, rev: str) -> bool:
@@ -74,7 +75,10 @@ def _has_package(store: Store, name: str, rev: str) -> bool:
 
 
 def _path(store: Store, what: str, rev: str, path: str) -> Shown:
-    found = store.find(what)
+    try:
+        found = store.find(what)
+    except NotFound as error:
+        return _of_evidence(store, what, error)
     parts = path.strip("/").split("/")
     if found.kind == "tree" and len(parts) == 1 and parts[0] not in ("", "packages", "resources"):
         data = package_data(store.objects, parts[0], found.id, layout.entry(store.objects, "", found.id).components)
@@ -82,19 +86,28 @@ def _path(store: Store, what: str, rev: str, path: str) -> Shown:
     if found.mode == SUBMODULE:
         text = f"Subproject commit {found.id}\n"
         return Shown("file", what, {"id": found.id, "size": len(text), "text": text})
-    return _object(store, what, found.kind, found.id)
+    if found.kind == "commit":
+        return _commit(store, found.id)
+    return _object(store.objects, what, found.kind, found.id)
 
 
-def _object(store: Store, name: str, kind: str, object_id: str) -> Shown:
+def _of_evidence(store: Store, what: str, error: NotFound) -> Shown:
+    """A tree or file that a rollout left; `error` where there is none either."""
+    try:
+        found = store.evidence.find(what)
+    except NotFound:
+        raise error from None
+    return _object(store.evidence.objects, what, found.kind, found.id)
+
+
+def _object(objects: Objects, name: str, kind: str, object_id: str) -> Shown:
     if kind == "tree":
-        level = store.objects.list_tree(object_id)
+        level = objects.list_tree(object_id)
         entries = {n: {"id": i.id, "folder": i.is_folder} for n, i in level.items()}
         return Shown("folder", name, {"id": object_id, "entries": entries})
-    if kind == "commit":
-        return _commit(store, object_id)
-    if (size := store.objects.size(object_id)) > _SHOWN:
+    if (size := objects.size(object_id)) > _SHOWN:
         return Shown("file", name, {"id": object_id, "size": size, "text": None})
-    data = store.objects.get(object_id)[1]
+    data = objects.get(object_id)[1]
     return Shown("file", name, {"id": object_id, "size": size, "text": text_of(data)})
 
 
@@ -144,7 +157,7 @@ def _package_part(store: Store, name: str, rest: str, rev: str) -> Shown:
         files = {p: i.id for p, i in store.objects.read_tree(item.id).items()}
         record = _json(store.objects, item.id, f"{rest}.json")
         return Shown("component", f"{name}/{rest}", {"id": item.id, "record": record, "files": files})
-    return _object(store, f"{name}/{rest}", "tree" if item.is_folder else "blob", item.id)
+    return _object(store.objects, f"{name}/{rest}", "tree" if item.is_folder else "blob", item.id)
 
 
 def package_data(objects: Objects, name: str, tree: str, components: dict[str, str]) -> dict[str, Any]:
@@ -183,14 +196,14 @@ def _case(store: Store, case: str) -> Shown:
     return Shown("case", case, {"commit": commit, **record})
 
 
-def _rollout(store: Store, prefix: str) -> Shown:
+def _rollout(store: Store, prefix: str) -> Shown | None:
     from rover_store.errors import Ambiguous
 
     ids = store.evidence.matching(prefix)
     if len(ids) > 1:
         raise Ambiguous(prefix, tuple(i[:12] for i in ids))
     if not ids:
-        raise NotFound("package, case, revision or rollout", prefix)
+        return None
     trajectory = store.evidence.get_rollout(ids[0])
     if trajectory is None:
         raise NotFound("rollout", ids[0])

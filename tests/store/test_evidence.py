@@ -137,3 +137,19 @@ def test_two_processes(tmp_path: Path) -> None:
     assert sorted(t.key.seed for _, t in store.evidence.iter_rollouts()) == list(range(15))
     assert len(list(store.evidence.iter_verdicts())) == 15
     assert store.fsck() == []
+
+
+def test_what_a_turn_left_is_found_by_its_id(tmp_path: Path) -> None:
+    store = new_store(tmp_path)
+    recorded = _recorded(1)
+    store.evidence.put([recorded], [])
+    start, end = (turn.tree for turn in recorded.trajectory.turns)
+    find = store.evidence.find
+    assert (find(start).kind, find(end[:12]).id) == ("tree", end)
+    assert find(f"{end[:12]}:out.csv").id == blob_id(b"out")
+    assert find(f"{end}:data").kind == "tree"
+    assert find(blob_id(b"in")[:8]).kind == "blob"
+    head = store.evidence.refs.get("refs/rover/evidence")
+    for word in (f"{end}:gone", "HEAD", "0123456789ab", str(head), f"{'0' * 40}:x", ""):
+        with pytest.raises(NotFound):
+            find(word)
