@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -23,7 +26,7 @@ from rover.cli.output import (
     wrapped,
 )
 from rover.cli.stores import open_store
-from rover_store.errors import UsageError
+from rover_store.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
     from rover.ops.check import Checked
@@ -34,7 +37,7 @@ _LEVELS = ("error", "warning", "note")
 
 
 def command(
-    pattern: str = typer.Argument("*", metavar="GLOB|PATH", help="Names in the store, or a folder of tasks."),
+    pattern: str = typer.Argument("*", metavar="GLOB|PATH", help="Names in the store, or a path: ./tasks, `.`."),
     rev: str = Rev,
     static: bool = typer.Option(False, "--static", help="Run nothing: read records and files alone."),
     fail_on: str = typer.Option("error", "--fail-on", metavar="LEVEL", help="Exit 1 from error, warning or note on."),
@@ -53,8 +56,8 @@ def command(
     was run before is not run again.
 
     A package whose verifier is a program is read as a task from elsewhere too (names, leaks, secrets, images,
-    network, times), and diagnosed: its solution and the attackers go through its own harness. PATH checks a folder
-    or archive of Harbor tasks that is in no store, and writes nothing there.
+    network, times), and diagnosed: its solution and the attackers go through its own harness. PATH, which has a slash
+    or is `.` or `..`, checks a folder or archive of Harbor tasks that is in no store, and writes nothing there.
 
     Exit code 1 where something is wrong, 3 where the sandbox may not run a package and nothing else is wrong. See
     `rover help check`.
@@ -62,7 +65,7 @@ def command(
     Example: rover check 'my-*'
     """
     from rover.ops.check import check
-    from rover.ops.check_folder import check_folder, is_folder_of_tasks
+    from rover.ops.check_folder import check_folder, is_path
     from rover.ops.shard import Shard
 
     if fail_on not in _LEVELS:
@@ -77,14 +80,15 @@ def command(
             if as_json:
                 print_jsonl([_plain(found)])
 
-        if is_folder_of_tasks(pattern):
+        if is_path(pattern):
             path = Path(pattern).expanduser()
             every = check_folder(path, _runtime(sandbox, static), seed=seed, workers=workers, shard=part, told=told)
         else:
-            store = open_store()
-            every = check(
-                store, _runtime(sandbox, static), pattern, rev, seed=seed, workers=workers, shard=part, told=told
-            )
+            with _no_path(pattern):
+                store = open_store()
+                every = check(
+                    store, _runtime(sandbox, static), pattern, rev, seed=seed, workers=workers, shard=part, told=told
+                )
     if sarif is not None:
         from rover.ops.sarif import sarif as written
 
@@ -92,6 +96,17 @@ def command(
     if not as_json:
         _report(every)
     _end(every, fail_on)
+
+
+@contextmanager
+def _no_path(pattern: str) -> Iterator[None]:
+    """Where there is no such package, nor a store, but a file or folder of that name: how to say that it is meant."""
+    try:
+        yield
+    except (StoreError, UsageError) as error:
+        if error.exit_code == 2 and os.path.exists(pattern):  # asks of a name of any length
+            error.hint = f"{pattern} lies here: ./{pattern} checks that"
+        raise
 
 
 def _runtime(sandbox: str, static: bool) -> Runtime | None:

@@ -22,14 +22,14 @@ from rover_store.store import Store
 if TYPE_CHECKING:
     from rover.sandbox.protocol import Runtime
 
-#: what tells a folder of tasks from a name in the store
-_MARKS = ("task.toml", "dataset.toml")
+#: what makes a folder a task
+_TASK = "task.toml"
 
 
-def is_folder_of_tasks(text: str) -> bool:
-    """Whether a word on the command line means a path, not a glob on names: names hold no slash."""
-    path = Path(text).expanduser()
-    return "/" in text or text in (".", "..") or path.is_file() or any((path / mark).is_file() for mark in _MARKS)
+def is_path(text: str) -> bool:
+    """Whether a word on the command line means a path, not a glob on names: names hold no slash, and what lies in the
+    current folder gives a name no other meaning."""
+    return "/" in text or text in (".", "..")
 
 
 def check_folder(
@@ -51,7 +51,7 @@ def check_folder(
         report = import_(store, ImportRequest(kind, path, Wanted(), keep_going=True))
         bad = [_refused(row) for row in report.rows if row.outcome == "refused"]
         sources = {row.name: row.source for row in report.rows if row.name}
-        alone = (path / "task.toml").is_file()
+        alone = (path / _TASK).is_file()
         done: list[Checked] = []
 
         def heard(found: Checked, number: int, total: int) -> None:
@@ -83,6 +83,6 @@ def _temporary() -> Iterator[Path]:
 
 def _refused(row: ImportRow) -> Checked:
     """A task that is none, as a finding."""
-    problem = (row.file or _MARKS[0], row.field, row.reason)
+    problem = (row.file or _TASK, row.field, row.reason)
     name = row.source.rpartition("/")[2] or "task"
     return Checked(name, "", (problem,), None, (placed(None, of_problem(problem)),), folder=f"{row.source}/")

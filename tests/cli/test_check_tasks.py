@@ -196,7 +196,7 @@ def test_a_dataset_and_an_archive(rover: Rover, tmp_path: Path) -> None:
     ]  # fmt: skip
     with tarfile.open(tmp_path / "all.tar.gz", "w:gz") as archive:
         archive.add(tmp_path / "all/tasks/a", "a")
-    code, out, _ = rover("check", "all.tar.gz", "--static", "--json")
+    code, out, _ = rover("check", "./all.tar.gz", "--static", "--json")
     assert (code, [f["kind"] for f in findings(out)]) == (0, ["unpinned_image"])
 
 
@@ -265,7 +265,8 @@ def test_bad_input_changes_nothing(rover: Rover, tmp_path: Path) -> None:
     (tmp_path / "file.txt").write_text("hello")
     before = state(tmp_path)
     for words, said in (
-        (("empty/",), "holds no task.toml"), (("absent/",), "absent"), (("file.txt",), "neither a folder nor"),
+        (("empty/",), "holds no task.toml"), (("absent/",), "absent"), (("./file.txt",), "neither a folder nor"),
+        (("file.txt",), "file.txt lies here: ./file.txt checks that"),
         (("empty/", "--sarif", "nowhere/x.sarif"), "there is no folder nowhere"),
         (("empty/", "--shard", "5/3"), "--shard 5/3"),
     ):  # fmt: skip
@@ -273,6 +274,19 @@ def test_bad_input_changes_nothing(rover: Rover, tmp_path: Path) -> None:
         assert (code, out) == (2, ""), err
         assert said in err
     assert state(tmp_path) == before
+
+
+def test_a_folder_called_like_a_package_does_not_stand_for_it(rover: Rover, tmp_path: Path) -> None:
+    write(task(UNPINNED), tmp_path / "orders")
+    for words in (["init"], ["import", "harbor", "orders"]):
+        assert cli(words) == 0
+    write(task({"task.toml": "[task\n"}), tmp_path / "acme-orders")
+    (tmp_path / "acme-order").write_text("a file")
+    code, out, err = rover("check", "acme-orders", "--static")
+    assert (code, err) == (0, "1 package read, none wrong, 1 warning\n"), out
+    assert rover("check", "./acme-orders", "--static")[0] == 1
+    code, _, err = rover("check", "acme-order", "--static")
+    assert (code, "acme-order lies here: ./acme-order checks that" in err) == (2, True)
 
 
 def test_texts_of_a_task_move_no_cursor(rover: Rover, tmp_path: Path) -> None:
