@@ -66,9 +66,18 @@ TOML = [
     ('[environment]\nmemory = "lots"\n', "environment.memory: 'lots' is no size, as 2G"),
     ('[environment]\nmemory = "2G"\nmemory_mb = 5\n', "environment.memory: '2G' is not 5 MB, as memory_mb says"),
     ("x" + "=[" * 300 + "]" * 300 + "\n", ""),
-    ("a" + ".a" * 200 + " = 1\n", "is nested too deeply"),
+    ("a" + ".a" * 60 + " = 1\n", "is nested too deeply"),
+    ("a = 1\nb" + ".a" * 200 + " = 1\n", "line 2: a key has too many parts"),
+    ("[environment]\nmemory = '" + "9" * 400 + "G'\n", "environment.memory: '999"),
+    ("[environment]\ncpus = 0x" + "f" * 1000 + "\n", "environment.cpus: is larger than a number of TOML can be"),
+    ("[agent]\ntimeout_sec = 0x" + "f" * 1000 + "\n", "agent.timeout_sec: is larger than"),
+    ("[metadata]\nx = [0x" + "f" * 90_000 + "]\n", "metadata.x.0: is larger than"),
+    ('[environment.env]\n"a=b" = "x"\n', "environment.env: 'a=b' is no name of a variable"),
+    ('[environment.env]\n"" = "x"\n', "environment.env: '' is no name of a variable"),
+    ('[verifier.env]\nA = "x\\u0000"\n', "verifier.env: A holds a NUL"),
+    ('[environment.env]\nA = "' + "x" * 200_000 + '"\n', "environment.env: A is larger than a variable may be"),
     ("a = 1\na = 2\n", "is not valid TOML"),
-    ("# " + "x" * (5 << 20), "is larger than 4 MB"),
+    ("# " + "x" * (5 << 20), "is larger than 1 MB"),
 ]
 
 

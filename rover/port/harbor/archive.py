@@ -11,6 +11,7 @@ import gzip
 import io
 import lzma
 import stat
+import struct
 import tarfile
 import tempfile
 import zipfile
@@ -25,7 +26,11 @@ from rover_store.errors import PackageError
 from rover_store.files.safe_names import shown
 
 _CHUNK = 1 << 20
-_DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, ValueError)
+#: what the readers raise for bytes that no writer gives; a method of zip that is not known is NotImplementedError
+_DAMAGED = (
+    EOFError, OSError, OverflowError, NotImplementedError, ValueError, struct.error, zlib.error, lzma.LZMAError,
+    tarfile.TarError, zipfile.BadZipFile,
+)  # fmt: skip
 
 
 def is_archive(path: Path) -> bool:
@@ -118,7 +123,12 @@ class _Contents:
         self.files[path] = Item(data, executable)
 
     def done(self) -> dict[str, Item]:
-        return resolved(self.files, self.links, self.bounds)
+        """The files of all tasks; what each may hold is looked at when it is read."""
+        whole = replace(self.bounds, task_files=self.bounds.archive_files, task_bytes=self.bounds.archive_bytes)
+        try:
+            return resolved(self.files, self.links, whole)
+        except PackageError as error:
+            raise PackageError(self.name, error.file, error.reason) from None
 
 
 def _zip(path: Path, bounds: Bounds) -> dict[str, Item]:

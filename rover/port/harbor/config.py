@@ -12,18 +12,25 @@ from importlib.resources import files
 from typing import Any
 
 from rover_store.errors import PackageError
+from rover_store.files.safe_names import shown
 
 FILE = "task.toml"
-MOST_BYTES = 4 << 20
+MOST_BYTES = 1 << 20
 #: deeper than any setting; a parser would recurse
 MOST_DEPTH = 40
+#: a key of more parts than this keeps a parser busy for as long as it has parts, squared
+_CHAIN = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){80}""")
+#: no TOML holds a larger number
+MOST_NUMBER = 1 << 63
+#: bytes of one variable, and of all: the kernel starts no process with more
+MOST_VARIABLE, MOST_VARIABLES = 100_000, 1_000_000
 #: what older versions of the schema called things; Harbor still reads them
 _OLD = {"": {"version"}, "environment": {"memory", "storage"}, "verifier.environment": {"memory", "storage"}}
 
 #: settings that had another form, as 2G
 OLD = {"memory": "memory_mb", "storage": "storage_mb"}
 
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([GMKgmk])\s*")
+_SIZE = re.compile(r"\s*(\d{1,12}(?:\.\d{1,12})?)\s*([GMKgmk])\s*")
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]*/[a-zA-Z0-9][a-zA-Z0-9._-]*")
 _STEP = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f]')
 _DEVICE = re.compile(r"(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(?:COM|LPT)[1-9¹²³])", re.IGNORECASE)
@@ -31,12 +38,16 @@ _DEVICE = re.compile(r"(CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(?:COM|LPT)[1-9¹²³])
 Config = dict[str, Any]
 
 
-def parse(data: bytes, file: str = FILE) -> Config:
+def parse(data: bytes, file: str = FILE, most: int = MOST_BYTES) -> Config:
     """The document of a TOML file. PackageError for one that is none."""
-    if len(data) > MOST_BYTES:
-        raise PackageError(file, "", f"is larger than {MOST_BYTES >> 20} MB")
+    if len(data) > most:
+        raise PackageError(file, "", f"is larger than {most >> 20} MB")
     try:
-        return tomllib.loads(data.decode())
+        text = data.decode()
+        if chain := _CHAIN.search(text):
+            line = text.count("\n", 0, chain.start()) + 1
+            raise PackageError(file, f"line {line}", "a key has too many parts")
+        return tomllib.loads(text)
     except UnicodeDecodeError as error:
         raise PackageError(file, "", f"is not UTF-8 at byte {error.start}") from None
     except (tomllib.TOMLDecodeError, ValueError) as error:
@@ -49,6 +60,7 @@ def check(config: Config) -> None:
     """PackageError with the field for a configuration that Harbor does not load."""
     if _depth(config) > MOST_DEPTH:
         raise PackageError(FILE, "", "is nested too deeply")
+    _check_numbers(config, "")
     from jsonschema import Draft202012Validator
 
     errors = Draft202012Validator(schema()).iter_errors(_plain(config))
@@ -59,11 +71,39 @@ def check(config: Config) -> None:
         said = said if len(said) <= 160 else f"{said[:157]}..."
         raise PackageError(FILE, ".".join(map(str, first.absolute_path)), said)
     _check_names(config)
+    for where, section in _with_variables(config):
+        _check_variables(where, section.get("env") or {})
     for where, environment in environments(config):
         _check_servers(where, environment)
         _check_sizes(where, environment)
         if (environment.get("network_mode") != "allowlist") and environment.get("allowed_hosts"):
             raise PackageError(FILE, f"{where}.allowed_hosts", "is for network_mode = 'allowlist' alone")
+
+
+def _check_numbers(value: Any, where: str) -> None:
+    if isinstance(value, dict | list):
+        inner = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in inner:
+            _check_numbers(item, f"{where}.{key}" if where else str(key))
+    elif isinstance(value, int) and abs(value) >= MOST_NUMBER:
+        raise PackageError(FILE, where, "is larger than a number of TOML can be")
+
+
+def _check_variables(where: str, env: Mapping[str, str]) -> None:
+    for name, value in env.items():
+        if why := bad_variable(name, value):
+            raise PackageError(FILE, f"{where}.env", why)
+    if sum(len(name) + len(value.encode()) for name, value in env.items()) > MOST_VARIABLES:
+        raise PackageError(FILE, f"{where}.env", f"holds more than {MOST_VARIABLES >> 10} KB")
+
+
+def bad_variable(name: str, value: str) -> str:
+    """Why no process can have a variable; empty where one can."""
+    if not name or "=" in name or "\0" in name:
+        return f"{shown(name)!r} is no name of a variable"
+    if "\0" in value:
+        return f"{shown(name)} holds a NUL"
+    return f"{shown(name)} is larger than a variable may be" if len(value.encode()) > MOST_VARIABLE else ""
 
 
 def _deepest(error: Any) -> Any:
@@ -99,7 +139,7 @@ def _check_sizes(where: str, environment: Config) -> None:
     for old, new in OLD.items():
         value = environment.get(old)
         if isinstance(value, str) and not _SIZE.fullmatch(value):
-            raise PackageError(FILE, f"{where}.{old}", f"{value!r} is no size, as 2G")
+            raise PackageError(FILE, f"{where}.{old}", f"{shown(value)!r} is no size, as 2G")
         if isinstance(value, str) and new in environment and megabytes(value) != environment[new]:
             raise PackageError(FILE, f"{where}.{old}", f"{value!r} is not {environment[new]} MB, as {new} says")
 
@@ -139,6 +179,16 @@ def environments(config: Config) -> Iterator[tuple[str, Config]]:
     for number, step in enumerate(config.get("steps") or ()):
         if isinstance(own := (step.get("verifier") or {}).get("environment"), dict):
             yield f"steps.{number}.verifier.environment", own
+
+
+def _with_variables(config: Config) -> Iterator[tuple[str, Config]]:
+    """Every table that sets variables."""
+    yield from environments(config)
+    for key in ("agent", "verifier", "solution"):
+        yield key, config.get(key) or {}
+    for number, step in enumerate(config.get("steps") or ()):
+        for key in ("agent", "verifier"):
+            yield f"steps.{number}.{key}", step.get(key) or {}
 
 
 def unknown(config: Config) -> tuple[str, ...]:

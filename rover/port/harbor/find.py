@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 from rover.port.harbor import config as configs
 from rover.port.harbor.archive import is_archive, read_archive
 from rover.port.harbor.digest import content_digest
-from rover.port.harbor.tree import Item, below, ignored, read_folder
+from rover.port.harbor.tree import Item, check_bounds, ignored, read_folder
 from rover_store.errors import PackageError
 from rover_store.files.safe_names import shown
 
@@ -21,6 +22,8 @@ DATASET = "dataset.toml"
 #: how far below the path a task may lie, and how many entries are looked at
 MOST_DEPTH = 6
 MOST_ENTRIES = 200_000
+#: bytes of a dataset.toml
+MOST_LISTED = 16 << 20
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -41,11 +44,11 @@ class Place:
 
 
 def find(path: Path) -> Iterator[Place]:
-    """The tasks in a fixed order. PackageError where there is none, or a dataset lists one that is not there."""
+    """The tasks in a fixed order. PackageError where there is none, or what lists them cannot be read."""
     if path.is_dir():
         found = list(_in_folder(path))
         listed = path / DATASET
-        manifest = listed.read_bytes() if listed.is_file() and not listed.is_symlink() else None
+        manifest = _listed(listed) if listed.is_file() and not listed.is_symlink() else None
     elif is_archive(path):
         files = read_archive(path)
         found, manifest = _in_archive(files, path.name)
@@ -59,9 +62,15 @@ def find(path: Path) -> Iterator[Place]:
         yield from found
 
 
+def _listed(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        return opened.read(MOST_LISTED + 1)
+
+
 def _in_folder(root: Path) -> Iterator[Place]:
     seen = 0
-    for folder, inner, names in os.walk(root):
+    closed: list[OSError] = []
+    for folder, inner, names in os.walk(root, onerror=closed.append):
         here = Path(folder)
         relative = here.relative_to(root).as_posix()
         seen += len(inner) + len(names)
@@ -75,26 +84,69 @@ def _in_folder(root: Path) -> Iterator[Place]:
             continue
         deep = relative != "." and relative.count("/") + 1 >= MOST_DEPTH
         inner[:] = [] if deep else sorted(n for n in inner if not ignored(n) and not (here / n).is_symlink())
+    for error in closed:  # each may hold tasks
+        place = Path(os.fsdecode(error.filename))
+        path = "" if place == root else place.relative_to(root).as_posix()
+        yield _none(path, place.name, PackageError("", "", f"cannot be listed ({error.strerror})"))
 
 
-def _in_archive(files: dict[str, Item], name: str) -> tuple[list[Place], bytes | None]:
+def _none(path: str, name: str, error: PackageError) -> Place:
+    """A place of which nothing more is to be had."""
+
+    def read() -> dict[str, Item]:
+        raise error
+
+    return Place(path, name, read, bytes)
+
+
+def _in_archive(files: Mapping[str, Item], name: str) -> tuple[list[Place], bytes | None]:
     tops = {path.partition("/")[0] for path in files}
     if len(tops) == 1 and all("/" in path for path in files):  # one folder that holds all
         only = next(iter(tops))
-        inner = below(files, f"{only}/")
+        inner = _inside(files, list(files), f"{only}/")
         if configs.FILE not in inner:
             return _in_archive(inner, only)
-        return [Place("", only, lambda: _unlinked(inner), partial(bytes, inner[configs.FILE].data))], None
-    roots = sorted(path[: -len(configs.FILE)] for path in files if path.rpartition("/")[2] == configs.FILE)
+        return [Place("", only, partial(_bounded, inner), partial(bytes, inner[configs.FILE].data))], None
+    paths = sorted(files)
+    roots = sorted(path[: -len(configs.FILE)] for path in paths if path.rpartition("/")[2] == configs.FILE)
     found: list[Place] = []
+    last = None
     for root in roots:
-        if any(root.startswith(place.path + "/") or not place.path for place in found):
+        if last is not None and root.startswith(last):
             continue  # inside of another task
+        data = files[root + configs.FILE]
+        linked, mark, _ = data.link.rpartition("\0")
+        if mark and root.startswith(f"{linked}/"):
+            continue  # a link to a task or to what holds it, which is taken where it lies
+        last = root
         folder = root.strip("/").rpartition("/")[2] or name.partition(".")[0]
-        read = partial(_below, files, root)
-        found.append(Place(root.strip("/"), folder, read, partial(bytes, files[root + configs.FILE].data)))
+        read = partial(_below, files, paths, root)
+        found.append(Place(root.strip("/"), folder, read, partial(bytes, data.data)))
     manifest = files.get(DATASET)
     return found, manifest.data if manifest else None
+
+
+def _below(files: Mapping[str, Item], paths: Sequence[str], root: str) -> dict[str, Item]:
+    return _bounded(_inside(files, paths, root))
+
+
+def _bounded(files: dict[str, Item]) -> dict[str, Item]:
+    check_bounds(files)
+    return files
+
+
+def _inside(files: Mapping[str, Item], paths: Sequence[str], root: str) -> dict[str, Item]:
+    """What lies below a folder of an archive. A link to a folder is named by where it lies there."""
+    out = {}
+    first = bisect_left(paths, root)
+    for path in paths[first : bisect_left(paths, f"{root[:-1]}0", first)] if root else paths:
+        item = files[path]
+        folder, mark, text = item.link.rpartition("\0")
+        if mark:  # of a link that lies above, what is here are copies
+            link = f"{folder[len(root) :]}\0{text}" if folder.startswith(root) else ""
+            item = Item(item.data, item.executable, link)
+        out[path[len(root) :]] = item
+    return out
 
 
 def _settings(file: Path) -> bytes:
@@ -102,26 +154,9 @@ def _settings(file: Path) -> bytes:
     return file.read_bytes() if plain else b""
 
 
-def _below(files: dict[str, Item], root: str) -> dict[str, Item]:
-    return _unlinked(below(files, root))
-
-
-def _unlinked(files: dict[str, Item]) -> dict[str, Item]:
-    """A task of an archive. A link to a folder is named by where it lies in the task."""
-    out = {}
-    for path, item in files.items():
-        folder, mark, text = item.link.rpartition("\0")
-        if mark and not path.startswith(folder + "/"):
-            parts = path.split("/")
-            folder = next("/".join(parts[:n]) for n in range(len(parts), 0, -1) if folder.endswith("/".join(parts[:n])))
-            item = Item(item.data, item.executable, f"{folder}\0{text}")
-        out[path] = item
-    return out
-
-
 def _of_dataset(data: bytes, found: list[Place]) -> Iterator[Place]:
     """The tasks that a dataset lists, each beside it and of the digest that it names; then what else lies there."""
-    manifest = configs.parse(data, DATASET)
+    manifest = configs.parse(data, DATASET, MOST_LISTED)
     about = manifest.get("dataset")
     name = about.get("name", "") if isinstance(about, dict) else ""
     tasks = manifest.get("tasks", [])
@@ -143,7 +178,8 @@ def _of_dataset(data: bytes, found: list[Place]) -> Iterator[Place]:
         place = names.get(wanted) or folders.get(wanted.rpartition("/")[2])
         if place is None:
             reason = f"{wanted!r} does not lie beside it; `harbor download` fetches a dataset with its tasks"
-            raise PackageError(DATASET, f"tasks.{number}.name", reason)
+            yield replace(_none("", "", PackageError(DATASET, f"tasks.{number}.name", reason)), name=wanted)
+            continue
         listed.add(place.path)
         yield replace(place, dataset=name, name=wanted, digest=digest)
     for place in found:

@@ -12,14 +12,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from rover.port.harbor import shell
+from rover.port.harbor.config import bad_variable
 from rover.port.harbor.dockerfile import Dockerfile, Instruction, pairs, read, replaced, split
 from rover.port.harbor.patterns import Ignore, chosen, is_glob
-from rover.port.harbor.tree import Item, Tree
+from rover.port.harbor.tree import Item, Tree, check_path
 from rover_store.errors import PackageError
+from rover_store.files.safe_names import shown
 
 DOCKERFILE = "environment/Dockerfile"
 #: files that all COPY and ADD of a Dockerfile may lay down
 MOST_COPIED = 200_000
+#: files that its instructions may look through, each time that one does
+MOST_LOOKED = 4_000_000
 #: images that are a bare system: what a task finds there, it finds in a sandbox too
 PLAIN = frozenset({"debian", "ubuntu", "python", "buildpack-deps", "scratch"})
 _ARCHIVE = re.compile(r"\.(tar|tar\.gz|tgz|tar\.bz2|tbz2?|tar\.xz|txz)$")
@@ -82,6 +86,9 @@ def of_dockerfile(environment: Tree) -> Stage:
     text = read(environment["Dockerfile"].data)
     ignore = environment.get("Dockerfile.dockerignore") or environment.get(".dockerignore")
     rules = Ignore(ignore.data.decode("utf-8", "replace") if ignore else "")
+    if len(rules) * len(environment) > MOST_LOOKED:
+        reason = f"{len(rules)} rules for {len(environment)} files are too many"
+        raise PackageError("environment/.dockerignore", "", reason)
     context = {path: item for path, item in environment.items() if not rules(path)}
     return _Reader(text, context).run()
 
@@ -95,6 +102,7 @@ class _Reader:
         self.args: dict[str, str] = {}
         self.now = Stage()
         self.copied = 0  # files, by all copies so far
+        self.looked = 0  # files that copies went through
 
     def run(self) -> Stage:
         begun = False
@@ -108,7 +116,10 @@ class _Reader:
             else:
                 handler = getattr(self, f"_{one.name.lower()}", None)
                 if handler is not None:
+                    if len(one.text) > shell.MOST_LINE and one.name != "RUN":
+                        raise PackageError(DOCKERFILE, f"line {one.line}", f"is longer than {shell.MOST_LINE >> 10} KB")
                     handler(one)
+        _check_kinds(self.now.files)
         return self.now
 
     def _value(self, text: str) -> tuple[str, bool]:
@@ -146,6 +157,8 @@ class _Reader:
         notes = list(self.now.notes)
         for name, value in pairs(one.text, self.text.escape):
             found, whole = self._value(value)
+            if why := bad_variable(name, found):
+                raise PackageError(DOCKERFILE, f"line {one.line}", why)
             if name == "PATH" or not whole:
                 if name != "PATH":
                     notes.append(f"variable {name} rests on one of the image (line {one.line})")
@@ -197,8 +210,8 @@ class _Reader:
             self._keep(self.now.image(f"{said}: --{min(odd)} is not read here" if odd else f"{said}: names no target"))
             return
         *sources, target = words
-        target_dir = target.endswith(("/", "/.", "/..")) or target in (".", "..")
-        place = posixpath.normpath(posixpath.join(self.now.workdir or "/", target))
+        place = "/" + posixpath.normpath(posixpath.join("/", self.now.workdir, target)).lstrip("/")
+        target_dir = target.endswith(("/", "/.", "/..")) or target in (".", "..") or self._is_folder(place)
         documents = {h.name: Item(h.text.encode()) for h in one.heredocs}
         found: dict[str, Item] = {}
         many = len(sources) > 1 or any(is_glob(s) for s in sources)
@@ -219,12 +232,20 @@ class _Reader:
             self.copied += len(taken)
             if self.copied > MOST_COPIED:
                 raise PackageError(DOCKERFILE, f"line {one.line}", f"copies more than {MOST_COPIED} files")
+            origin = self._origin(one)
             for path, inner in taken.items():
-                item = self._origin(one)[path]
-                found[place if alone and not target_dir and not many else posixpath.join(place, inner)] = item
+                at = place if alone and not target_dir and not many else posixpath.join(place, inner)
+                if why := _unkept(at):
+                    self._keep(self.now.image(f"{said}: {why}"))
+                    return
+                found[at] = origin[path]
         if chmod := one.flag("chmod"):
             found = {p: replace(i, executable=_runs(chmod, i.executable)) for p, i in found.items()}
         self._keep(replace(self.now, files={**self.now.files, **found}))
+
+    def _is_folder(self, place: str) -> bool:
+        """Whether a folder lies there already: what is copied to it is put into it."""
+        return place in ("/", self.now.workdir) or any(path.startswith(f"{place}/") for path in self.now.files)
 
     @staticmethod
     def _clean(source: str) -> str:
@@ -247,8 +268,32 @@ class _Reader:
             return None
         if not stage and ".." in source.split("/"):
             return None
-        taken = chosen(source, self._origin(one))
+        origin = self._origin(one)
+        self.looked += len(origin) + len(self.now.files)
+        if self.looked > MOST_LOOKED:
+            reason = f"looks with those before it through more than {MOST_LOOKED} files"
+            raise PackageError(DOCKERFILE, f"line {one.line}", reason)
+        taken = chosen(source, origin)
         return taken or None
+
+
+def _unkept(place: str) -> str:
+    """Why no workspace can hold a file there; empty where one can."""
+    try:
+        check_path(place.strip("/") or "/")
+    except PackageError as error:
+        return error.reason
+    return ""
+
+
+def _check_kinds(files: Mapping[str, Item]) -> None:
+    """PackageError for a file that is a folder too, which no build makes."""
+    for path in files:
+        above = posixpath.dirname(path)
+        while len(above) > 1:
+            if above in files:
+                raise PackageError(DOCKERFILE, "", f"makes {shown(above)} both a file and a folder")
+            above = posixpath.dirname(above)
 
 
 def _runs(mode: str, before: bool) -> bool:

@@ -15,6 +15,7 @@ from rover.port.harbor.tree import Tree
 from rover.port.protocol import Found, Imported, Options, Refused, Wanted
 from rover.sandbox.protocol import Files
 from rover_store.errors import PackageError, UsageError
+from rover_store.files.safe_names import refusal, shown
 
 #: bytes of all packages of one import: they are held in memory until the commit
 MOST_BYTES = 1 << 30
@@ -29,13 +30,18 @@ class HarborImporter:
         taken = 0
         look = _look(wanted.options)
         for place in _wanted(path, wanted):
-            source = place.path or place.folder
+            source = shown(place.path or place.folder)
             try:
+                if place.folder and (why := refusal(place.folder)):
+                    raise PackageError("", "", why)
                 tree = place.read()
                 note = check_digest(place, tree)
                 made, resources, told = _made(tree, Origin(place.folder, place.dataset), look)
             except PackageError as error:
                 yield Refused(source, error.file, error.field, error.reason)
+                continue
+            except OSError as error:
+                yield Refused(source, "", "", f"cannot be read ({error.strerror or error})")
                 continue
             taken += sum(map(len, made.files.values()))
             if taken > MOST_BYTES:

@@ -88,6 +88,9 @@ class Ignore:
         if len(self._rules) > MOST_RULES:
             raise PackageError("environment/.dockerignore", "", f"has more than {MOST_RULES} rules")
 
+    def __len__(self) -> int:
+        return len(self._rules)
+
     def __call__(self, path: str) -> bool:
         """Whether a path of the build context is left out."""
         parts = path.split("/")

@@ -64,12 +64,13 @@ def _keys(inner: str) -> tuple[str, ...]:
 
 def contract(keys: tuple[str, ...]) -> Contract:
     """One requirement a key."""
+    counts = _counting(keys)
     needed = tuple(
         Requirement(
             id=key,
             statement=f"the task's own tests give 1 as {key!r}",
             rule=ProgramRule(key=key),
-            weight=_weight(key, keys),
+            weight=1.0 if key in counts else 0.0,
         )
         for key in keys
     )
@@ -78,15 +79,16 @@ def contract(keys: tuple[str, ...]) -> Contract:
 
 def criteria(keys: tuple[str, ...]) -> tuple[Criterion, ...]:
     """One criterion a key."""
+    counts = _counting(keys)
     return tuple(
         Criterion(
             id=key, requirement=key, layer="state", evidence="state_difference", check="program",
-            weight=_weight(key, keys),
+            weight=1.0 if key in counts else 0.0,
         )
         for key in keys
     )  # fmt: skip
 
 
-def _weight(key: str, keys: tuple[str, ...]) -> float:
+def _counting(keys: tuple[str, ...]) -> frozenset[str]:
     """Where there is a `reward`, that is the reward; the others are told, and do not count."""
-    return 1.0 if key == REWARD or REWARD not in keys else 0.0
+    return frozenset({REWARD} if REWARD in keys else keys)

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 #: commands that leave nothing behind which a sandbox would miss
 _HARMLESS = frozenset({"mkdir", "chmod", "chown", "true", ":", "cd", "echo", "useradd", "groupadd", "adduser", "set"})
 _ROOT = frozenset({"apt-get", "apt", "apk", "yum", "dnf", "pacman", "sudo", "useradd", "service", "systemctl"})
+#: characters of a line: a splitter takes as long as a word has letters, squared
+MOST_LINE = 64 << 10
 _FETCH = re.compile(
     r"""(?:^|[\s;&|(`])(?:
         (?:apt-get|apt|apk|yum|dnf|pacman|zypper|brew|conda|mamba)\s
@@ -47,7 +49,9 @@ def lines(script: str) -> Iterator[tuple[int, str]]:
 
 
 def commands(line: str) -> list[list[str]]:
-    """The simple commands of a line, as words. Empty where its quotes do not balance."""
+    """The simple commands of a line, as words. Empty where its quotes do not balance, or nobody wrote it."""
+    if len(line) > MOST_LINE:
+        return []
     lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|")
     lexer.whitespace_split = True
     out: list[list[str]] = [[]]

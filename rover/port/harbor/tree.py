@@ -79,7 +79,7 @@ def read_folder(root: Path, bounds: Bounds = BOUNDS) -> dict[str, Item]:
             raise PackageError(root.name, "", f"holds more than {bounds.task_files} files")
         check_path(path, bounds)
         if stat.S_ISLNK(info.st_mode):
-            links[path] = os.readlink(root / path)
+            links[path] = _text(root, path)
             continue
         if not stat.S_ISREG(info.st_mode):
             raise PackageError(shown(path), "", "is no plain file")
@@ -107,7 +107,22 @@ def _walk(root: Path, prefix: str, bounds: Bounds) -> Iterator[tuple[str, os.sta
         if entry.is_dir(follow_symlinks=False):
             yield from _walk(root, f"{path}/", bounds)
         else:
-            yield path, entry.stat(follow_symlinks=False)
+            try:
+                info = entry.stat(follow_symlinks=False)
+            except OSError as error:
+                raise PackageError(shown(path), "", f"cannot be read ({error.strerror})") from None
+            yield path, info
+
+
+def _text(root: Path, path: str) -> str:
+    try:
+        text = os.readlink(root / path)
+        text.encode()
+    except UnicodeEncodeError:
+        raise PackageError(shown(path), "", "is a link whose text is not UTF-8") from None
+    except OSError as error:
+        raise PackageError(shown(path), "", f"cannot be read ({error.strerror})") from None
+    return text
 
 
 def _read(root: Path, path: str, size: int) -> bytes:
@@ -125,15 +140,21 @@ def _read(root: Path, path: str, size: int) -> bytes:
 def resolved(files: Mapping[str, Item], links: Mapping[str, str], bounds: Bounds = BOUNDS) -> dict[str, Item]:
     """The files with every link as a copy of what it points at. PackageError for a link that leaves the tree.
 
-    A link to a folder stands for copies of all its files; the first of them carries its text.
+    A link to a folder stands for copies of all its files; the first of them carries its text. What copies hold counts
+    as what the files hold: a package keeps each.
     """
     out = dict(files)
     names = sorted(files)
+    total = sum(len(item.data) for item in files.values())
+    most = max(bounds.task_bytes, total)
     for path in links:
         target = _target(path, links)
         inner = _below(names, target)
         if not (target in files or inner):
             raise PackageError(shown(path), "", f"is a link to {shown(links[path])}, where no plain file is")
+        total += sum(len(files[name].data) for name in ([target] if target in files else inner))
+        if total > most:
+            raise PackageError(shown(path), "", f"its links stand for more than {bounds.task_bytes >> 20} MB")
         _copy(out, files, path, target, inner, links[path])
         if len(out) > max(bounds.task_files, len(files)):
             raise PackageError(shown(path), "", f"its links stand for more than {bounds.task_files} files")
@@ -222,13 +243,22 @@ def links_of(tree: Tree) -> dict[str, str]:
 def relinked(tree: Mapping[str, Item], links: Mapping[str, str]) -> dict[str, Item]:
     """A tree of copies with the links among them named again: the reverse of `links_of`."""
     out = dict(tree)
+    names = sorted(out)
     for path, text in links.items():
         if path in out:
             out[path] = replace(out[path], link=text)
             continue
-        for inner in [p for p in out if p.startswith(f"{path}/")]:
+        for inner in _below(names, path):
             out[inner] = replace(out[inner], link=f"{path}\0{text}")
     return out
+
+
+def check_bounds(tree: Tree, bounds: Bounds = BOUNDS) -> None:
+    """PackageError for what is more than one task may hold."""
+    if len(tree) > bounds.task_files:
+        raise PackageError("", "", f"holds more than {bounds.task_files} files")
+    if sum(len(item.data) for item in tree.values()) > bounds.task_bytes:
+        raise PackageError("", "", f"holds more than {bounds.task_bytes >> 20} MB")
 
 
 def below(tree: Tree, folder: str) -> dict[str, Item]:
