@@ -20,6 +20,8 @@ from rover_store.errors import SandboxError
 
 #: so often a rollout is tried that the infrastructure spoils
 TRIES = 2
+#: so many names are given to one command
+MOST_NAMES = 100
 
 
 @dataclass(slots=True)
@@ -107,7 +109,9 @@ def _by_itself(played: Played) -> Played:
 def make_runnable(box: Sandbox, paths: Collection[str]) -> None:
     """Give files of a box's start the mode that no plain file has."""
     if paths:
-        script = "".join(f"chmod 755 -- {shlex.quote(path)}\n" for path in sorted(paths))
+        names = [shlex.quote(path) for path in sorted(paths)]
+        some = (names[at : at + MOST_NAMES] for at in range(0, len(names), MOST_NAMES))
+        script = "".join(f"chmod 755 -- {' '.join(few)}\n" for few in some)
         done = box.run(["sh", "-e"], stdin=script.encode())
         if done.exit_code != 0:
             raise SandboxError(f"the workspace could not be made ready: {done.stderr.decode('utf-8', 'replace')[:200]}")

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
+import harbor_tasks
 import pytest
 from packages import runtime
 from program_packages import graded_by
 
 from rover.policy.null import NullPolicy
+from rover.port.harbor.about import Origin
+from rover.port.harbor.package import make
+from rover.port.harbor.tree import read_folder
 from rover.rollout.engine import Engine
+from rover.rollout.env import env_from_files
 from rover.rollout.place import refusal
 from rover.rollout.records import RolloutRequest
 from rover.sandbox import layout
@@ -26,6 +32,14 @@ NOWHERE = ("/proc", "/proc/x", "/dev/x", "/sys", "/w", "/w/x", "/v", "/r/x", "/t
            "/usr", "/etc", "/lib/x", "app", "/app/../proc", "/app/", "//app")  # fmt: skip
 IN_IMAGES = ("/usr/src/app", "/usr/local/x", "/etc/x")
 ANYWHERE = ("/app", "/root", "/root/x", "/opt/x", "/home/agent", "/workspace", "/srv", "/var/www", "/testbed")
+
+
+class Engineless(DockerRuntime):
+    """Docker where no engine answers that could say what it cannot give."""
+
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        return ()
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +73,7 @@ def test_what_can_be_is_not_refused(workdir: str) -> None:
 def test_what_no_sandbox_can_have_is_refused_by_each(workdir: str) -> None:
     env = graded_by(ONE, environment=Environment(workdir=workdir, image="some:image"))
     why = f"refused: the package needs its workspace at {workdir}, which no sandbox can have"
-    assert [refusal(env, kind) for kind in (BubblewrapRuntime(), DockerRuntime())] == [why, why]
+    assert [refusal(env, kind) for kind in (BubblewrapRuntime(), Engineless())] == [why, why]
 
 
 @pytest.mark.parametrize("workdir", IN_IMAGES)
@@ -67,8 +81,8 @@ def test_what_an_image_alone_can_have_is_refused_elsewhere(workdir: str) -> None
     assert where_not(workdir) == "the bubblewrap sandbox cannot"
     bare, own = graded_by(ONE, workdir=workdir), graded_by(ONE, environment=Environment(workdir=workdir, image="a:b"))
     why = "refused: the package needs its workspace at {}, which the {} sandbox cannot have"
-    assert refusal(own, DockerRuntime()) == ""
-    assert refusal(bare, DockerRuntime()) == why.format(workdir, "docker")
+    assert refusal(own, Engineless()) == ""
+    assert refusal(bare, Engineless()) == why.format(workdir, "docker")
     assert refusal(own, BubblewrapRuntime()) == why.format(workdir, "bubblewrap")
     assert refusal(own, LocalRuntime()) == LOCAL
 
@@ -82,3 +96,21 @@ def test_a_refused_place_is_not_tried(box: Runtime) -> None:
     assert result.trajectory.retried is None
     for said in (result.trajectory.error, verdict.reason, state.reason):
         assert "refused: the package needs its workspace at /proc, which no sandbox can have" in said
+
+
+@pytest.mark.parametrize(
+    ("workdir", "said"),
+    [
+        ("/app", "workdir: /app"), ("/root", "workdir: /root"),
+        ("/usr/src/app", "workdir: /usr/src/app, which the bubblewrap sandbox cannot have"),
+        ("/proc", "workdir: /proc, which no sandbox can have"),
+    ],
+)  # fmt: skip
+def test_an_import_says_where_a_task_cannot_work(workdir: str, said: str, tmp_path: Path) -> None:
+    text = f"FROM ubuntu:24.04\nWORKDIR {workdir}\n"
+    task = {**harbor_tasks.tasks()["dockerfile-only"], "environment/Dockerfile": text}
+    found = make(read_folder(harbor_tasks.write(task, tmp_path / "one")), Origin("one"))
+    assert found.needs == (said,)
+    env = env_from_files(found.files, {})
+    refused = "refused: the package needs its workspace at" in refusal(env, BubblewrapRuntime())
+    assert refused == ("cannot" in said or "no sandbox" in said)

@@ -43,6 +43,14 @@ def after(engine: Engine, env: Env, *commands: str) -> Verdict:
     return verdict
 
 
+def test_a_start_of_thousands_of_scripts_is_made_ready_at_once(engine: Engine) -> None:
+    env = graded_by(ONE, harness=WIDE, start={f"d/{'n' * 200}{n}": b"#!/bin/sh\n" for n in range(2_000)})
+    begun = time.perf_counter()
+    verdict = after(engine, env, f"./d/{'n' * 200}1999")
+    assert verdict.outcome == "passed", verdict.reason
+    assert time.perf_counter() - begun < 15
+
+
 def if_then(condition: str) -> str:
     return f"if {condition}; then {ONE}; else {ZERO}; fi"
 
