@@ -40,9 +40,9 @@ LITELLM_LOCAL_MODEL_COST_MAP = "True"
 pytestmark = pytest.mark.skipif(not PYTHON, reason="ROVER_AGENT_PYTHON names no Python with mini-swe-agent")
 
 
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    runtime = make("bubblewrap")
+@pytest.fixture(scope="module", params=["bubblewrap", "landlock", "docker"])
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    runtime = make(request.param)
     with Engine(runtime) as engine:
         yield engine
     runtime.close()  # type: ignore[attr-defined]
