@@ -34,26 +34,30 @@ def check_task(store: Store, engine: Engine | None, env: Env, done: Checked, see
     """A package whose verifier is a program; `done` is what its records gave."""
     task = foreign_task(env)
     read = read_task(task)
-    records = [of_problem(p) for p in done.problems]
     why = refusal(env, engine.runtime) if engine is not None else ""
+    said = [_said(task, of_problem(p)) for p in done.problems]
     if engine is None or why:
         more = [refused(why)] if why and not any(f.kind == "cannot_run" for f in read) else []
-        said = [_said(task, f) for f in (*records, *read, *more)]
+        said += [_said(task, f) for f in (*read, *more)]
         return replace(done, said=_sorted(said), static=engine is None, refused=why)
-    ctx = ProbeContext(env, engine, seed, store.resources())
-    found = diagnose(ctx)
-    attacked = {run.policy.rpartition(":")[0]: (run.id, run.verdict) for run in ctx.runs.attackers}
-    calibration = calibrate(engine, env, seed, attacked=attacked)
-    rows = (*calibration.rows, *_planted(engine, env))
-    calibration = Calibration(rows, ctx.runs.ran, ctx.runs.reused)
+    found, calibration = _tried(store, engine, env, seed)
     solved = any(r.kind == "reference" and r.ok for r in calibration.rows)
     shown = [*found.findings, *_besides(env, calibration, found)]
-    said = [_said(task, f) for f in (*records, *(_with_place(f, read) for f in shown))]
+    said += [_said(task, _with_place(f, read)) for f in shown]
     said += [_said(task, f, solved=solved) for f in read if not _confirmed(f, shown)]
     broken = unrun(calibration) or (found.summary if found.verdict == "infrastructure" else "")
     if broken and not any(s.finding.kind == "cannot_run" for s in said):
         said.append(_said(task, refused(broken)))
     return replace(done, said=_sorted(said), calibration=calibration, refused=broken)
+
+
+def _tried(store: Store, engine: Engine, env: Env, seed: int) -> tuple[Diagnosis, Calibration]:
+    """What running it shows: diagnosis first, then the cases of calibration, with the attackers that ran for it."""
+    ctx = ProbeContext(env, engine, seed, store.resources())
+    found = diagnose(ctx)
+    attacked = {run.policy.rpartition(":")[0]: (run.id, run.verdict) for run in ctx.runs.attackers}
+    rows = (*calibrate(engine, env, seed, attacked=attacked).rows, *_planted(engine, env))
+    return found, Calibration(rows, ctx.runs.ran, ctx.runs.reused)
 
 
 def _said(task: ForeignTask, finding: Finding, *, solved: bool = False) -> Said:

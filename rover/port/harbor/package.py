@@ -168,63 +168,67 @@ def argv_of(tree: Tree) -> tuple[str, ...]:
 
 # --- files -------------------------------------------------------------------------------------------------
 def _files(task: Read, origin: Origin, name: str) -> dict[str, bytes]:
+    """The package folder: the task's own files in place, the workspace, the records, and what stands beside them."""
     moved = {placed(p): i for p, i in task.tree.items() if p not in (configs.FILE, "instruction.md")}
-    beside, variables = _beside(task, moved)
-    head, text, made_up = instruction_of(task.tree, task.config)
-    if head:
-        beside["task"]["instruction_head"] = head
-    if made_up:
-        beside["task"]["instruction"] = "of the steps"
-    if task.inside is not None and not (task.config.get("environment") or {}).get("workdir"):
-        beside["context"]["image_workdir"] = task.given.workdir
-    title = title_of(task.config, origin)
-    place = task.records.environment if task.records.environment != Environment() else None
-    listed = tuple(ContextFile(path=p, access="editable", role="starter") for p in sorted(task.start))
+    settings = split.split(task.config, task.records, task.given)
+    variables = split.take_variables(settings)
     out = {path: item.data for path, item in moved.items()}
     out |= {f"context/files/{path}": item.data for path, item in task.start.items()}
-    out |= {BESIDE[name]: dumped(dict(sorted(value.items()))) for name, value in beside.items() if value}
-    out |= {
-        CONFIG: task.tree[configs.FILE].data,
-        "context/context.json": Context(files=listed, environment=place).dump(),
-        "task/task.json": Task(title=title).dump(),
-        "task/instruction.md": text.encode(),
-        "task/contract.json": rewards.contract(task.keys).dump(),
-        "harness/harness.json": task.records.harness.model_copy(
-            update={"requires": task.needs.requires() or None}
-        ).dump(),
-        "verifier/verifier.json": Verifier(
-            criteria=rewards.criteria(task.keys), pass_weight=1.0, program=task.records.program
-        ).dump(),
-        "verifier/anchors.json": Anchors().dump(),
-        "verifier/cases/cases.json": Cases().dump(),
-    }
+    out |= _records(task, title_of(task.config, origin))
+    out |= {BESIDE[c]: dumped(dict(sorted(v.items()))) for c, v in _beside(task, moved, settings).items() if v}
+    out[CONFIG] = task.tree[configs.FILE].data
     if variables:
         out[SETTINGS] = dumped({"env": variables})
-    out["package.json"] = _package(name, title, task, origin, out).dump()
+    out["package.json"] = _package(name, title_of(task.config, origin), task, origin, out).dump()
     return dict(sorted(out.items()))
 
 
-def _beside(task: Read, moved: Mapping[str, Item]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """What no record has a field for: settings, modes, links, by component; and the variables of the solution."""
-    parts = split.split(task.config, task.records, task.given)
-    variables = split.take_variables(parts)
-    found: dict[str, dict[str, Any]] = {}
-    for name in BESIDE:
-        own = below(moved, f"{name}/")
-        mine: dict[str, Any] = {}
-        if name in COMPONENTS and name in parts:
-            mine["config"] = to_json(parts[name])
-        if runs := sorted(path for path, item in own.items() if item.executable):
-            mine["executable"] = runs
-        if links := links_of(_within(own, name)):
-            mine["links"] = links
-        found[name] = mine
+def _records(task: Read, title: str) -> dict[str, bytes]:
+    """The records of the four components, and the text that an agent sees."""
+    own = task.records
+    place = own.environment if own.environment != Environment() else None
+    listed = tuple(ContextFile(path=p, access="editable", role="starter") for p in sorted(task.start))
+    criteria = rewards.criteria(task.keys)
+    records = {
+        "context/context.json": Context(files=listed, environment=place),
+        "task/task.json": Task(title=title),
+        "task/contract.json": rewards.contract(task.keys),
+        "harness/harness.json": own.harness.model_copy(update={"requires": task.needs.requires() or None}),
+        "verifier/verifier.json": Verifier(criteria=criteria, pass_weight=1.0, program=own.program),
+        "verifier/anchors.json": Anchors(),
+        "verifier/cases/cases.json": Cases(),
+    }
+    text = instruction_of(task.tree, task.config)[1]
+    return {"task/instruction.md": text.encode(), **{path: record.dump() for path, record in records.items()}}
+
+
+def _beside(task: Read, moved: Mapping[str, Item], settings: split.Parts) -> dict[str, dict[str, Any]]:
+    """What no record has a field for, by component: settings, modes, links, and of what the instruction is made."""
+    found = {name: _of_component(name, below(moved, f"{name}/"), settings) for name in BESIDE}
+    head, _, of_steps = instruction_of(task.tree, task.config)
+    if head:
+        found["task"]["instruction_head"] = head
+    if of_steps:
+        found["task"]["instruction"] = "of the steps"
+    if task.inside is not None and not (task.config.get("environment") or {}).get("workdir"):
+        found["context"]["image_workdir"] = task.given.workdir
     if top := sorted(path for path in TOP if path in moved and moved[path].executable):
         found["demonstrations"]["top_executable"] = top
-    texts = sorted({"task.toml", "instruction.md"} & {p for p, i in task.tree.items() if i.executable})
-    if texts:
+    if texts := sorted({"task.toml", "instruction.md"} & {p for p, i in task.tree.items() if i.executable}):
         found["demonstrations"]["texts_executable"] = texts
-    return found, variables
+    return found
+
+
+def _of_component(name: str, own: Mapping[str, Item], settings: split.Parts) -> dict[str, Any]:
+    """Settings of one component, and modes and links of its files."""
+    found: dict[str, Any] = {}
+    if name in COMPONENTS and name in settings:
+        found["config"] = to_json(settings[name])
+    if runs := sorted(path for path, item in own.items() if item.executable):
+        found["executable"] = runs
+    if links := links_of(_within(own, name)):
+        found["links"] = links
+    return found
 
 
 def _within(own: Mapping[str, Item], component: str) -> dict[str, Item]:
