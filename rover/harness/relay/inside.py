@@ -367,7 +367,7 @@ def _filled(word: str, fill: dict[str, str]) -> str:
 def _found(program: str, path: list[str]) -> str:
     """The agent's own programs come first, for its own command alone: what it starts finds the box's Python."""
     for folder in path if "/" not in program else ():
-        if os.access(os.path.join(folder, program), os.X_OK):
+        if os.access(os.path.join(folder, program), os.X_OK) or not os.access(folder, os.X_OK):  # then nobody can know
             return os.path.join(folder, program)
     return program
 
