@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from chat_server import ChatServer, call
-from descendants import adopting, until_gone
+from descendants import adopting, mounts, until_gone
 from packages import REPORT, summary_package, summary_resources
 
 from rover_store.store import Store
@@ -154,9 +154,7 @@ class Drill:
         assert new == [set(), set()], new
 
     def _around(self) -> tuple[list[str], list[str]]:
-        mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-        ours = [place for place in mounts if "/docker/" not in place]  # an engine, which others use meanwhile
-        return sorted(os.listdir(self.tmp)), sorted(ours)
+        return sorted(os.listdir(self.tmp)), mounts()
 
 
 def find(marker: str, what: str) -> int | None:

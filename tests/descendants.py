@@ -14,6 +14,16 @@ GONE = 3.0
 PR_SET_CHILD_SUBREAPER = 36
 
 
+#: what a container engine mounts, which other tests use meanwhile
+ENGINES = ("/docker/", "/overlay2/", "/netns/", "/containers/", "/vfs/")
+
+
+def mounts() -> list[str]:
+    """Where something is mounted on this machine, by an engine apart."""
+    places = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return sorted(place for place in places if not any(part in place for part in ENGINES))
+
+
 @contextmanager
 def adopting() -> Iterator[set[int]]:
     """Orphans below this process become its children, so that none of them can hide."""
