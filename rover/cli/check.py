@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from rover.sandbox.protocol import Runtime
 
 _LEVELS = ("error", "warning", "note")
+#: rollouts that are named beside one finding
+_SHOWN = 3
 
 
 def command(
@@ -148,7 +151,10 @@ def _report(every: tuple[Checked, ...]) -> None:
         cells = [(f.package, one.case, _what(one)) for f in every for one in f.said]
         if cells:
             print()
-            print(table(cells, ("package", "case or field", "what is wrong")))
+            print(table(cells, ("package", "case or field", "what is wrong"), whole=(1,)))
+            print()
+        for kind, text in _to_do(one for f in every for one in f.said).items():
+            say(wrapped(f"{kind}: {text}", "  "))
         return
     for found in every:
         if found.said:
@@ -157,6 +163,18 @@ def _report(every: tuple[Checked, ...]) -> None:
             at = f"{one.file}:{one.line}" if one.line else one.file
             say(f"  {one.level}: {at}: {one.finding.kind}{f' ({one.case})' if one.case not in ('', one.file) else ''}")
             say(wrapped(f"    {_what(one)}", "    "))
+            if shown := [item[:10] for item in one.finding.evidence if re.fullmatch("[0-9a-f]{64}", item)]:
+                say(f"    seen in {'rollout' if len(shown) == 1 else 'rollouts'} {', '.join(shown[:_SHOWN])}")
+            for text in _to_do([one]).values():
+                say(wrapped(f"    to do: {text}", "    "))
+
+
+def _to_do(said: Iterable[Said]) -> dict[str, str]:
+    """Kind -> what to do about it, each once."""
+    from rover.diagnose.remedies import REMEDIES
+
+    kinds = dict.fromkeys(one.finding.kind for one in said)
+    return {kind: REMEDIES[kind] for kind in kinds if kind in REMEDIES and kind != "broken_record"}
 
 
 def _state(found: Checked) -> str:
@@ -166,9 +184,13 @@ def _state(found: Checked) -> str:
 
 
 def _what(one: Said) -> str:
+    from rover.policy.null import DID
+
     finding = one.finding
     if finding.probe == "calibration":
-        return f"{finding.details['observed']}: {finding.message.partition(': ')[2]}"
+        name = str(finding.details["subject"]).removeprefix("null:") if "attackers" in finding.details else ""
+        did = f", who {DID[name]}" if name in DID else ""
+        return f"{finding.details['observed']}{did}: {finding.message.partition(': ')[2]}"
     if finding.probe == "records":
         field = finding.details.get("field")
         return finding.message.removeprefix(f"{field}: ") if field else finding.message

@@ -16,6 +16,7 @@ from rover.diagnose.protocol import ProbeContext
 from rover.ops.check import Checked, placed, refused
 from rover.ops.findings import Said, of_problem, of_row
 from rover.policy.named import named_paths
+from rover.policy.null import with_deed
 from rover.port.lint.read import read_task
 from rover.port.lint.task import INSTRUCTION, TOML, ForeignTask, foreign_task
 from rover.rollout.env import Env, in_the_way
@@ -26,6 +27,13 @@ if TYPE_CHECKING:
     from rover.rollout.engine import Engine
     from rover_store.store import Store
 
+#: states that `_planted` makes, in words
+_PLANTED = {
+    "state:touched": "a workspace in which every file that request or tests name lies, empty",
+    "state:echoed": "a workspace in which every file that request or tests name lies, with the request in it",
+}
+#: attackers whose deed is told; the others are named
+_IN_WORDS = 3
 #: paths that are planted at once
 MOST_PATHS = 500
 
@@ -122,12 +130,14 @@ def _passed(env: Env, rows: list[Row]) -> Finding:
     """Who passes without doing the task."""
     names = [row.case for row in rows]
     named = [name for name in names if name != "start"]
-    idle, lone = "the start state passes as it is, and so do", "attackers that do not do the task pass:"
+    idle, lone = "the start state passes as it is, and so do", "who does not do the task passes:"
     said = idle if "start" in names else lone
+    words = [_PLANTED.get(name) or (with_deed(name) if at < _IN_WORDS else name) for at, name in enumerate(named)]
+    told = "; ".join(words)
     return Finding(
         probe="attackers",
         kind="lax_verifier",
-        message=f"{said} {', '.join(named) or 'no others'}",
+        message=f"{said} {told or 'no others'}",
         components=("verifier",),
         evidence=(env.verifier_id, *(row.rollout for row in rows if row.rollout)),
         details={"subject": "attackers", "attackers": named},

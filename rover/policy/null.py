@@ -169,6 +169,28 @@ NULL_POLICIES: tuple[str, ...] = tuple(_ATTACKS)
 #: beside these, where the verifier is a program
 _ON_PROGRAMS: dict[str, Attack] = {"tamper_reward": _tamper_reward, "link_tests": _link_tests}
 
+#: what each did, for people: "null:echo, which said the request back"
+DID: dict[str, str] = {
+    "nothing": "did nothing",
+    "echo": "said the request back",
+    "call_all": "called every tool once, with nothing",
+    "copy_inputs": "copied inputs to the names that are asked for",
+    "empty_files": "wrote empty files under the names that are asked for",
+    "delete_all": "deleted all it could",
+    "dump_values": "wrote every value of the inputs into what is asked for",
+    "tamper": "wrote every value of the inputs into what is asked for, and planted modules and programs",
+    "tamper_link": "made what is asked for links to where the reference would lie, and planted modules and programs",
+    "tamper_reward": "wrote every value of the inputs into what is asked for, and planted rewards",
+    "link_tests": "made what is asked for links to files beside the tests",
+}
+
+
+def with_deed(spec: str) -> str:
+    """An attacker, as null:echo or null:echo:1, and what it did; any other policy as it is called."""
+    kind, _, rest = spec.partition(":")
+    did = DID.get(rest.partition(":")[0], "") if kind == "null" else ""
+    return f"{spec} ({did})" if did else spec
+
 
 def attackers(program: bool) -> tuple[str, ...]:
     """Names of all attackers for a package whose verifier is a program, or is not."""

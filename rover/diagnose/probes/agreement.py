@@ -13,6 +13,7 @@ from rover.diagnose.judged import Judged
 from rover.diagnose.oracle.contract import ContractUnanswerable
 from rover.diagnose.probes.answers import built_on_other_data
 from rover.diagnose.protocol import ProbeContext
+from rover.policy.null import with_deed
 from rover_store.ids import ComponentName
 from rover_store.records import Finding
 
@@ -60,7 +61,8 @@ class Agreement:
             first = by_need[needs[0]][0]
             why = first.opinion.reasons.get(needs[0]) or _reason(first, needs[0])
             which = "breaks" if not holds else "fulfils"
-            text = f"{first.name} {which} {needs[0]}, and the verifier {verb} it: {why[:160]}"
+            who = with_deed(first.name)
+            text = f"{who} {which} {needs[0]}, and the verifier {verb} it: {why[:160]}"
             yield self._found(kind, text, _suspects(ctx), [s for n in needs for s in by_need[n]], needs)
 
     def _extra(self, states: Sequence[Judged]) -> Iterator[Finding]:
@@ -108,7 +110,7 @@ class Agreement:
             subject = targets[0] if targets else "contract"
             yield found.model_copy(update={"details": {**found.details, "subject": subject, "paths": targets}})
         elif through:
-            text = f"an attacker's work fulfils the contract: {', '.join(_short(s) for s in through)}"
+            text = f"an attacker's work fulfils the contract: {', '.join(with_deed(_short(s)) for s in through)}"
             found = self._found("leaked_answer", text, ("context", "task"), through, [])
             yield found.model_copy(update={"details": {**found.details, "attackers": [_short(s) for s in through]}})
 

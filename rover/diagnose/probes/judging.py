@@ -10,6 +10,7 @@ from rover.diagnose.probes.answers import readable_answers, reference_in_view
 from rover.diagnose.probes.solving import why
 from rover.diagnose.protocol import ProbeContext
 from rover.diagnose.runs import Run
+from rover.policy.null import with_deed
 from rover.rollout.env import reference_state
 from rover.verify.grade import passes
 from rover_store.ids import ComponentName
@@ -79,7 +80,7 @@ class Attackers:
             text = f"attackers pass because the answer lies in {where}: {', '.join(map(_short, done))}"
             out.append(self._passed(text, "leaked_answer", ("context", "verifier"), done, where))
         if lax:
-            text = f"an attacker that does not do the task passes: {', '.join(map(_short, lax))}"
+            text = f"an attacker that does not do the task passes: {', '.join(map(_with_deed, lax))}"
             out.append(self._passed(text, "lax_verifier", ("verifier",), lax, _short(lax[0])))
         for run in crashed[:1]:
             out += _crash(self.name, f"the work of {_short(run)}", run.verdict, (run.id,))
@@ -169,6 +170,10 @@ def _over_mark(ctx: ProbeContext, run: Run) -> bool:
 def _short(run: Run) -> str:
     """null:echo of the policy id null:echo:1."""
     return ":".join(run.policy.split(":")[:2])
+
+
+def _with_deed(run: Run) -> str:
+    return with_deed(_short(run))
 
 
 def _crash(probe: str, what: str, verdict: Verdict, evidence: tuple[str, ...]) -> tuple[Finding, ...]:
