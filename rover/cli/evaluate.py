@@ -40,7 +40,7 @@ def command(
     temperature: float = typer.Option(0.0, "--temperature", min=0.0, max=100.0, help="0 is greedy."),
     seed: int = typer.Option(1, "--seed", min=0, help="Seed of the rollouts, the same for every policy."),
     limit: int = Packages,
-    shard: str = Part,
+    shard: str | None = Part,
     server: str = Server,
     sets: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="One setting, as render.window=2048."),
     out: Path = typer.Option(None, "--out", metavar="FILE", help="Write the evaluation here, as JSON."),
@@ -70,7 +70,7 @@ def command(
     question = Question(
         model=model, policy=spec, revision=revision, split=split, part=part, pattern=pattern, attempts=attempts,
         temperature=temperature, seed=seed, limit=limit, options=options, sets=tuple(sets),
-        shard=Shard.parse(shard) if shard else None,
+        shard=Shard.parse(shard) if shard is not None else None,
     )  # fmt: skip
     store = open_store()
     with progress("rollouts") as bar:

@@ -110,6 +110,8 @@ INTERRUPTED = 130
 #: what a path of the user's can be wrong about; any other trouble of the system is infrastructure
 _THEIR_PATH = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP})
 
+_CLOSED = frozenset({errno.EACCES, errno.EPERM})
+
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit. SIGTERM ends it like Ctrl-C: finished work is kept."""
@@ -191,8 +193,7 @@ def _command(words: list[str]) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        code = 2 if error.errno in _THEIR_PATH else 3
-        return _fail(f"{error.filename or 'system'}: {error.strerror or error}", code)
+        return _fail(f"{error.filename or 'system'}: {error.strerror or error}", _code(error))
     except Exception as error:  # a fault of rover's own: still one line and an exit code
         word = next((w for w in words if not _is_text(w)), None)
         if isinstance(error, UnicodeEncodeError) and word is not None:
@@ -201,6 +202,13 @@ def _command(words: list[str]) -> int:
             raise
         what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         return _fail(f"internal error: {what}", 3, "this is a bug of rover; ROVER_DEBUG=1 shows where")
+
+
+def _code(error: OSError) -> int:
+    """What cannot be read is bad input, but for what lies in a store."""
+    of_store = f"{os.sep}.rover{os.sep}" in os.fsdecode(error.filename or "")
+    theirs = error.errno in _THEIR_PATH or (error.errno in _CLOSED and error.filename and not of_store)
+    return 2 if theirs else 3
 
 
 def _is_text(word: str) -> bool:

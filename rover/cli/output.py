@@ -49,7 +49,7 @@ Sandbox = typer.Option(
     "", "--sandbox", metavar="KIND", callback=_sandbox, help="Kind of sandbox; the first that works by default."
 )
 Packages = typer.Option(0, "--limit", min=0, help="At most so many packages; 0 for all.")
-Part = typer.Option("", "--shard", metavar="I/N", help="Only part I of N: see `rover help sharding`.")
+Part = typer.Option(None, "--shard", metavar="I/N", help="Only part I of N: see `rover help sharding`.")
 Tags = typer.Option([], "--tag", metavar="TAG", help="Only with this tag, as family:edit; repeatable.")
 #: of policies that are models
 Server = typer.Option("", "--server", metavar="URL", help="Model server; else OPENAI_BASE_URL.")

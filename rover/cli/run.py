@@ -43,7 +43,7 @@ def command(
     seed: int = Seed,
     rev: str = Rev,
     limit: int = Packages,
-    shard: str = Part,
+    shard: str | None = Part,
     server: str = Server,
     model: str = Served,
     agent: Path = typer.Option(None, "--agent", metavar="DIR", help="Where a command policy's program is installed."),
@@ -65,7 +65,7 @@ def command(
     from rover.sandbox.registry import open_runtime
 
     spec, options = policy_options(policy, server, model, temperature, record, tokens, agent)
-    part = Shard.parse(shard) if shard else None
+    part = Shard.parse(shard) if shard is not None else None
     request = RunRequest(pattern, spec, attempts, seed, rev, limit or None, options, shard=part)
     store = open_store()
     done: list[Ran] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING
 from rover.port.protocol import Export, Exported
 from rover.port.registry import exporter
 from rover_store.errors import StoreError, UsageError
+from rover_store.files.outputs import check_outside
+from rover_store.scratch import scratch
 
 if TYPE_CHECKING:
     from rover_store.layout import PackageEntry
@@ -56,16 +57,18 @@ def export(store: Store, request: ExportRequest, *, told: Told = lambda name, do
     revision = store.resolve(request.rev)
     entries = chosen(store, revision, request, by_rollout=getattr(way, "by_rollout", False))
     out = request.out.expanduser()
+    check_outside(out, store.folder)
     if out.is_symlink() or (out.exists() and (not out.is_dir() or any(out.iterdir()))):
         raise UsageError(f"{request.out}: exists and is not empty", hint="name another folder")
     rows: list[Exported] = []
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=".rover-export-", dir=out.parent))
+        made_in = scratch(out.parent, ".rover-export-")
+        made_in.mkdir(mode=0o700)
     except OSError as error:
         raise StoreError(f"cannot write {request.out}: {error.strerror}") from None
     try:
-        inner = scratch / "new"
+        inner = made_in / "new"
         inner.mkdir()
         for row in way.write(Export(store, revision, entries, request.options, request.pattern), inner):
             rows.append(row)
@@ -77,7 +80,7 @@ def export(store: Store, request: ExportRequest, *, told: Told = lambda name, do
         raise StoreError(f"cannot write {request.out}: {error.strerror or error}") from None
     finally:
         with suppress(OSError):
-            shutil.rmtree(scratch)
+            shutil.rmtree(made_in)
     return ExportReport(request.kind, revision, str(request.out), tuple(rows), getattr(way, "noun", "package"))
 
 

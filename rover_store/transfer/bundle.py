@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rover_store.commits import AUTHOR, encode_commit, parse_commit
 from rover_store.create import bare
 from rover_store.errors import PackageError, StoreError
+from rover_store.files.outputs import check_output
 from rover_store.layout import fanned
 from rover_store.objects import Objects
 from rover_store.packs import BLOB, CHUNK, COMMIT, TREE, PackWriter, fsync_folder
@@ -49,8 +50,10 @@ class Packed(NamedTuple):
 def write_bundle(store: Store, file: Path, globs: tuple[str, ...] = ()) -> Packed:
     """Write the evidence, or that of the packages that match, to a file, which appears whole or not at all.
 
-    Without any evidence the file holds none, and can be pulled all the same.
+    Without any evidence the file holds none, and can be pulled all the same. UsageError where no file can be written,
+    StoreError where the disk refuses.
     """
+    check_output(file, store.folder)
     evidence = store.evidence
     head = evidence.refs.get(EVIDENCE)
     made_in = fresh(store)
@@ -147,8 +150,9 @@ def _copy(source: Objects, root: str, writer: PackWriter) -> int:
 
 def _join(file: Path, lines: bytes, pack: Path) -> int:
     """Header and pack as one file, renamed into place. Returns its size."""
-    made = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    made = file.with_name(f".rover-pack-{os.getpid()}")  # a longer name than the file's may be too long
     try:
+        made.unlink(missing_ok=True)
         with made.open("xb") as target, pack.open("rb") as source:
             target.write(_MAGIC + lines)
             shutil.copyfileobj(source, target, CHUNK)
@@ -157,8 +161,11 @@ def _join(file: Path, lines: bytes, pack: Path) -> int:
             size = target.tell()
         os.replace(made, file)
         fsync_folder(file.absolute().parent)
+    except OSError as error:
+        raise StoreError(f"cannot write {file}: {error.strerror or error}") from None
     finally:
-        made.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            made.unlink(missing_ok=True)
     return size
 
 

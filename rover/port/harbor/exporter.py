@@ -78,14 +78,16 @@ def _settings(options: Mapping[str, str]) -> tuple[Settings, str]:
         workdir=options.get("workdir", "/app"),
         network=options.get("network", "no-network"),
     )
-    if not re.fullmatch(r"/[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*", settings.workdir):
+    if not re.fullmatch(r"(/(?!\.{1,2}(/|$))[A-Za-z0-9._-]+)+", settings.workdir):
         raise UsageError(f"--set workdir={settings.workdir}: is no absolute path of plain names")
+    if not settings.image or not settings.image.isprintable() or " " in settings.image:
+        raise UsageError(f"--set image={settings.image!r}: is no image")
     if settings.network not in ("no-network", "public"):
         raise UsageError(f"--set network={settings.network}: is neither no-network nor public")
     if options.get("environment", "bubblewrap") != "bubblewrap":
         raise UsageError(f"--set environment={options['environment']}: only bubblewrap is known")
     dataset = options.get("dataset", f"{settings.org}/tasks")
-    for option, name in (("dataset", dataset), ("org", f"{settings.org}/x")):
+    for option, name in (("org", f"{settings.org}/x"), ("dataset", dataset)):
         if not configs.is_name(name):
             raise UsageError(f"--set {option}={options.get(option)}: gives no name of the form org/name")
     return settings, dataset

@@ -1,0 +1,86 @@
+"""Ways in and out that are refused: what is said, that the exit code is 2, and that nothing else is touched."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import harbor_tasks
+import pytest
+from refusals import rover
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project folder, the working one, with a store that holds two tasks."""
+    (tmp_path / "home").mkdir()
+    monkeypatch.chdir(tmp_path / "home")
+    monkeypatch.delenv("ROVER_STORE", raising=False)
+    assert rover("init").code == 0
+    for name in ("copies", "dockerfile-only"):
+        harbor_tasks.write(harbor_tasks.tasks()[name], tmp_path / "tasks" / name)
+    assert rover("import", "harbor", "../tasks").code == 0
+    return tmp_path
+
+
+def refused(*words: str) -> str:
+    said = rover(*words)
+    assert said.code == 2
+    assert len(said.err.splitlines()) <= 2
+    return str(said.err.splitlines()[0])
+
+
+def test_evidence_is_packed_over_nothing_but_a_file(home: Path) -> None:
+    os.mkfifo(home / "pipe")
+    (home / "folder").mkdir()
+    (home / "link").symlink_to("/dev/null")
+    for name in ("pipe", "folder", "link"):
+        before = (home / name).lstat().st_mode
+        assert refused("evidence", "pack", f"../{name}") == f"rover: ../{name}: is there, and is no plain file"
+        assert (home / name).lstat().st_mode == before
+    assert stat.S_ISLNK((home / "link").lstat().st_mode)
+    assert refused("evidence", "pack", "") == "rover: .: names no file"
+    assert refused("evidence", "pack", ".rover/x.bundle").endswith("lies in the store")
+    assert refused("evidence", "pack", "../no/x.bundle") == "rover: ../no/x.bundle: there is no folder ../no"
+    assert "File name too long" in refused("evidence", "pack", "x" * 300)
+    for _ in range(2):
+        assert rover("evidence", "pack", "../a.bundle").code == 0
+    assert sorted(p.name for p in home.iterdir()) == ["a.bundle", "folder", "home", "link", "pipe", "tasks"]
+
+
+def test_an_empty_part_is_none(home: Path) -> None:
+    for words in (("run", "*", "--policy", "solution"), ("check", "*", "--static")):
+        assert "--shard ''" in refused(*words, "--shard", "")
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("org=..", "--set org=.."), ("dataset=x", "--set dataset=x"), ("workdir=/..", "--set workdir=/..:"),
+        ("workdir=/a/./b", "--set workdir=/a/./b:"), ("image=\n", "--set image='\\n'"), ("image=", "--set image=''"),
+    ],
+)  # fmt: skip
+def test_options_of_a_way_out(home: Path, option: str, said: str) -> None:
+    assert said in refused("export", "harbor", "*", "--out", "../out", "--set", option)
+    assert not (home / "out").exists()
+
+
+def test_nothing_is_exported_into_the_store(home: Path) -> None:
+    for kind in ("harbor", "verifiers", "hf"):
+        assert refused("export", kind, "*", "--out", ".rover/x").endswith("lies in the store")
+    assert not (home / "home/.rover/x").exists()
+
+
+def test_what_a_killed_export_left_goes_with_the_next(home: Path) -> None:
+    (home / ".rover-export-99999999-1/new").mkdir(parents=True)
+    assert rover("export", "harbor", "*", "--out", "../out").code == 0
+    assert sorted(p.name for p in home.iterdir()) == ["home", "out", "tasks"]
+
+
+def test_a_folder_that_is_named_as_a_dataset_is(home: Path) -> None:
+    harbor_tasks.write(harbor_tasks.tasks()["image-only"], home / "more/dataset.toml")
+    assert rover("import", "harbor", "../more/dataset.toml").code == 0
+    assert rover("export", "harbor", "*", "--out", "../out").code == 0
+    assert (home / "out/dataset.toml").is_file()
+    assert (home / "out/acme-image-only/task.toml").is_file()
