@@ -1,6 +1,6 @@
 """The command policy: an agent that is a program of its own, run inside the sandbox on the workspace.
 
-    command:mini -m openai/{model} -t {instruction} -y      words, as a shell would split them
+    command:A=1 mini -m openai/{model} -t {instruction}     words, as a shell would split them; variables come first
     command:FILE.toml                                       the same and more, see below
 
 Marks in words and variables: {instruction} and {instruction_file} (without either, the instruction is the program's
@@ -42,6 +42,8 @@ LIMITS: dict[str, type] = {
 }  # fmt: skip
 LEAST = {"processes": 256, "open_files": 1024}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+#: a variable that stands before the program, as in a shell
+_SETTING = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,16 @@ class Spec:
             words = shlex.split(text)
         except ValueError as error:
             raise UsageError(f"command:{text}: {str(error).lower()}") from None
+        env: dict[str, str] = {}
+        while words and (found := _SETTING.match(words[0])):
+            env[found[1]] = found[2]
+            del words[0]
         if not words:
             raise UsageError("command: needs a program", hint="such as 'command:mini -t {instruction}', or FILE.toml")
         if len(words) == 1 and words[0].endswith(".toml"):
-            return cls.load(Path(words[0]))
-        return cls(tuple(words))
+            spec = cls.load(Path(words[0]))
+            return replace(spec, env={**spec.env, **env})
+        return cls(tuple(words), env)
 
     @classmethod
     def load(cls, path: Path) -> Spec:

@@ -15,15 +15,18 @@ from typing import Any
 import pytest
 from agent_kills import find, marked
 from boxes import REAL, make
-from chat_server import ChatServer, call
+from chat_server import ChatServer, call, completion
 from descendants import adopting, below, until_gone
-from packages import INSTRUCTION, NOTES, ORDERS, REPORT
+from packages import INSTRUCTION, NOTES, ORDERS, REPORT, summary_package, summary_resources
 
 from rover.harness.loop import Job, Played, Stopped
 from rover.harness.manifest import of_files
 from rover.harness.program import play_program
 from rover.policy.openai import Settings
 from rover.policy.program import ProgramPolicy, Spec
+from rover.rollout.engine import Engine
+from rover.rollout.env import env_from_files
+from rover.rollout.records import RolloutRequest
 from rover.sandbox.protocol import Runtime, Sandbox
 from rover_store.records import Budget, Harness, Limits, McpServer, RolloutKey
 from rover_store.trees import tree_id
@@ -270,6 +273,38 @@ def test_budgets(plain: Sandbox) -> None:
     assert time.monotonic() - began < 20
 
 
+def test_turns_are_counted_however_an_agent_acts(plain: Sandbox) -> None:
+    loop = "while ask()[0] == 200: pass"
+    played, server = play(plain, python(loop), "Go on.", of=job(turns=3))
+    assert (played.trajectory.end, played.trajectory.error) == ("policy_error", "the budget of 3 turns is used up")
+    assert (len(played.trajectory.turns), len(server.asked)) == (4, 4)
+    played, _ = play(plain, python("[ask() for _ in range(3)]; ask()"), "Go on.", of=job(turns=3))
+    assert played.trajectory.end == "completed", "one more may be a last word"
+
+
+def test_a_budget_that_ends_in_a_request_is_the_agent_s(plain: Sandbox) -> None:
+    script = "ask(); open('x', 'w').write('1'); print(ask())"
+    plain.reset(START)
+    with ChatServer("Go on.", "stall") as server:
+        policy = ProgramPolicy(python(script), model="m", server=server.url)
+        played = play_program(plain, policy, job(seconds=3.0), clock=time.monotonic)
+    assert (played.trajectory.end, played.trajectory.error) == ("policy_error", "the budget of 3 seconds is used up")
+    assert "x" in played.end
+
+
+@pytest.mark.parametrize("arguments", ['{"\\ud800": "\\ud800"}', '{"a": ' + "[" * 800 + "]" * 800 + "}", '{"a": NaN}'])
+def test_arguments_that_no_record_carries_spoil_nothing(plain: Sandbox, arguments: str) -> None:
+    step = completion(call("x"), 0)
+    said = step["choices"][0]["message"]
+    said["content"] = "a\ud800"
+    said["tool_calls"][0]["function"] = {"name": "bash\ud800", "arguments": arguments}
+    played, _ = play(plain, python("ask(); ask()"), step, "Done.")
+    assert played.trajectory.end == "completed", played.trajectory.error
+    (made,) = played.trajectory.turns[0].calls
+    assert (made.tool, made.status, list(made.arguments)) == ("bash?", "error", ["__malformed__"])
+    assert b"ud800" not in played.trajectory.dump() or "ud800" in str(made.arguments)
+
+
 @pytest.mark.parametrize(("late", "end"), [(1.5, "policy_error"), (0, "infra_error")])
 def test_whose_fault_an_answer_is_that_does_not_come_in_time(plain: Sandbox, late: float, end: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
@@ -401,6 +436,8 @@ SUICIDES = {
     "by strict mode": LIBC + "print(libc.prctl(22, 1, 0, 0, 0))",
 }
 #: signals to the relay: whatever ends it is the agent's doing
+#: a thread has a number that no filter knows
+THREAD = "import threading; t = threading.Thread(target=lambda: time.sleep(9)); t.start(); os.kill(t.native_id, 9)"
 SIGNALS = {
     "a fault": "os.kill(os.getppid(), 11)",
     "an abort": "os.kill(os.getppid(), 6)",
@@ -425,6 +462,25 @@ def test_a_signal_that_ends_the_relay_is_the_agent_s_doing(quiet: Sandbox, name:
     assert played.trajectory.end == "policy_error", played.trajectory.error
     assert "signal" in played.trajectory.error
     assert "x" in played.end
+
+
+def test_a_relay_that_stands_still_does_not_hide_what_was_done(quiet: Sandbox) -> None:
+    script = "open('x', 'w').write('1'); os.kill(os.getppid(), 19); time.sleep(1)"
+    played, _ = play(quiet, python(script), of=job(seconds=2.0))
+    assert played.trajectory.end == "policy_error", played.trajectory.error
+    assert "x" in played.end
+    assert "x" in played.trees[played.trajectory.turns[-1].tree]
+
+
+def test_one_that_is_killed_twice_did_it_itself(runtime: Runtime) -> None:
+    env = env_from_files(summary_package(), summary_resources())
+    policy = ProgramPolicy(python(f"open('x', 'w').write('1'); {THREAD}; time.sleep(5); sys.exit(4)"))
+    with Engine(runtime) as engine:
+        ((result, verdict),) = engine.run([RolloutRequest(env, policy, 3)])
+    assert (verdict.outcome, result.trajectory.end) == ("policy_error", "policy_error"), result.trajectory.error
+    if "exit code" not in result.trajectory.error:  # a sandbox that bounds signals by process asks for none of this
+        assert "killed from outside" in str(result.trajectory.retried)
+    assert "x" in result.end
 
 
 def test_its_own_children_it_may_kill(quiet: Sandbox) -> None:

@@ -42,6 +42,16 @@ def test_names_are_valid_unique_and_depend_on_the_lists_alone() -> None:
     assert tools_of({"a": list(reversed(lists["a"])), "a__b": lists["a__b"]}, ("read_file",)) == tools
 
 
+def test_names_stay_apart_at_three_servers() -> None:
+    listed = {"x": ["y__z__w"], "x__y": ["z__w"], "x__y__z": ["w"]}
+    schema = {"type": "object"}
+    tools = tools_of({who: [{"name": n, "inputSchema": schema} for n in own] for who, own in listed.items()})
+    names = [tool.spec.name for tool in tools]
+    assert len(set(names)) == 3
+    assert names[0] == "x__y__z__w"
+    assert all(name.startswith("x__y__z__w_") for name in names[1:])
+
+
 def test_what_is_offered_is_bounded() -> None:
     (tool,) = tools_of({"a": [{"name": "t", "description": "d" * 9000, "inputSchema": NUMBER, "odd": 1}]})
     assert tool.spec.description == "d" * 4000 + " [cut]"

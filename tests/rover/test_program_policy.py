@@ -281,6 +281,15 @@ def test_bad_specs(place: Path, spec: str, said: str) -> None:
         get_policy(spec, server="nonsense" if spec == "command:x" else "")
 
 
+def test_variables_stand_before_the_program(place: Path) -> None:
+    spec = Spec.parse("A=1 B='x y' run C=3")
+    assert (spec.argv, spec.env) == (("run", "C=3"), {"A": "1", "B": "x y"})
+    (place / "own.toml").write_text('argv = ["run"]\n[env]\nA = "0"\nZ = "2"')
+    assert Spec.parse("A=1 own.toml").env == {"A": "1", "Z": "2"}
+    with pytest.raises(UsageError, match="needs a program"):
+        Spec.parse("A=1")
+
+
 def test_it_is_not_asked_turn_by_turn() -> None:
     with pytest.raises(HarnessError):
         ProgramPolicy(Spec(("x",))).start(PolicyView("", ()), 1)

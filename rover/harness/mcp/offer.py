@@ -55,7 +55,13 @@ def called(server: str, tool: str, taken: set[str]) -> str:
     name = _ODD.sub("_", full)
     if name == full and len(name) <= MAX_NAME and name not in taken:
         return name
-    return f"{name[: MAX_NAME - 9]}_{digest(full.encode('utf-8', 'replace').decode())[:8]}"
+    # servers `a` and `a__b` can have tools that are called alike in full, so that the second digest tells them apart
+    for said in ([full], [server, tool]):
+        text = [word.encode("utf-8", "replace").decode() for word in said]
+        found = f"{name[: MAX_NAME - 9]}_{digest(text if len(text) > 1 else text[0])[:8]}"
+        if found not in taken:
+            return found
+    raise HarnessError(f"tool server {server}: no name is left for {tool[:100]!r}")
 
 
 def _sorted(server: str, tools: Any) -> list[dict[str, Any]]:
