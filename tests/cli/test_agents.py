@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,6 +64,27 @@ def test_a_program_runs_is_kept_and_shown(rover: Rover, tmp_path: Path) -> None:
     for part in (ended, "> bash", "wrote report.csv", "workspace is now", "passed"):
         assert part in text
     assert rover("fsck")[0] == 0
+    _its_workspaces_can_be_looked_at(rover, text)
+
+
+def _its_workspaces_can_be_looked_at(rover: Rover, text: str) -> None:
+    """What `rover show ROLLOUT` names can be shown: trees, files in them and blobs."""
+    (tree,) = re.findall("workspace is now ([0-9a-f]{12})", text)
+    (blob,) = re.findall("wrote report.csv ([0-9a-f]{8})", text)
+    assert all(line in rover("show", tree)[1] for line in ("notes.md", "orders.csv", f"report.csv  {blob}"))
+    for word in (blob, f"{tree}:report.csv"):
+        assert rover("show", word) == (0, REPORT.decode(), "")
+    start = json.loads(rover("show", text.split()[1], "--json")[1])["data"]["trajectory"]["start"]
+    code, said, _ = rover("diff", start, tree)
+    assert code == 0
+    assert "A report.csv" in said
+    assert "notes.md" not in said
+    code, said, _ = rover("diff", f"{start}:orders.csv", f"{tree}:report.csv", "--name-only")
+    assert (code, said) == (0, "report.csv\n")
+    for words in (("show", f"{tree}:gone"), ("show", "0123456789ab"), ("diff", tree), ("diff", "HEAD", tree)):
+        code, out, err = rover(*words)
+        assert (code, out) == (2, ""), words
+        assert len(err.splitlines()) <= 2
 
 
 def test_a_run_that_was_tried_again_says_so(rover: Rover) -> None:
