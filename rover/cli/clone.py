@@ -39,6 +39,6 @@ def command(
         print_json({**done._asdict(), "root": str(done.root), "fetched": fetched})
         return
     at = f"{done.branch} at {done.commit[:12]}" if done.commit else "empty"
-    say(f"cloned {done.fetched.url} to {done.root}: {at}, {counted(done.packages, 'package')}")
+    say(f"cloned {done.fetched.url}\n  to {done.root}\n  {at}, {counted(done.packages, 'package')}")
     for line in notes(done.fetched):
         note(line)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rover.cli.output import Json, print_json, say, width
+from rover.cli.output import Json, print_json, say, width, wrapped
 from rover.cli.stores import open_store
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def command(
 
 def _print(found: Explained) -> None:
     repair = found.repair
-    say(f"case {found.case} of {repair.package}, on {repair.parent[:12]}")
+    say(wrapped(f"case {found.case} of {repair.package}, on {repair.parent[:12]}", "  "))
     _text(found.answer)
     say("\nWhat was found")
     _text(repair.diagnosis.summary, 2)

@@ -36,6 +36,7 @@ def command(
     Example: rover export harbor '*' --out tasks
     """
     from rover.ops.export import ExportRequest, export
+    from rover.port.registry import exporter
 
     store = open_store()
     options = options_of(sets) | ({"verifiers": "yes"} if with_verifiers else {})
@@ -43,6 +44,9 @@ def command(
     with progress("package") as bar:
         report = export(store, request, told=lambda name, done, total: bar(done, total, name))
     _print(report, as_json)
+    onward = getattr(exporter(kind), "onward", None)
+    if onward is not None and report.written and not as_json and (text := onward(options, out)):
+        note(text)
     return 0 if report.written else 1
 
 

@@ -119,7 +119,8 @@ def _print(found: Impact, limit: int | None) -> None:
 def _next(counts: dict[str, int], between: str) -> None:
     for kind in ("run", "grade"):
         if counts[kind]:
-            note(f"next: `rover impact {between} --names {kind} | xargs -r -n 1 rover run --policy ...`")
+            note(f"next: rover impact {between} --names {kind} |")
+            note("        xargs -r -n 1 rover run --policy ...")
     if counts["stale"]:
         note(f"{counted(counts['stale'], 'package')} to rebuild; `rover graph --stale` shows the edges")
 

@@ -24,4 +24,5 @@ def command(
         print_json({"store": str(store.folder)})
     else:
         say(f"made {store.folder}")
-        print("next: `rover build --from FOLDER --count 10 --seed 1`, or `rover new DIR` to write one by hand")
+        print("next: `rover build --from FOLDER --count 10 --seed 1`")
+        print("  or: `rover new DIR`, to write one by hand")

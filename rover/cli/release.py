@@ -81,7 +81,8 @@ def _name_unlicensed(store: Store, made: Released) -> None:
 
     rows = (json.loads(line) for line in manifest(store, made).splitlines())
     names = [row["name"] for row in rows if not row["license"]]
-    note(f"no licence is stated by {', '.join(names[:5])}" + (f" and {len(names) - 5} more" if len(names) > 5 else ""))
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    note(f"no licence is stated by {', '.join(names[:3])}{more}")
 
 
 def _list(store: Store, as_json: bool) -> None:

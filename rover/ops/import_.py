@@ -265,5 +265,7 @@ def _commit(
                 if name not in present or (present[name] != tree and not store.objects.exists(tree)):
                     tx.set_resource(name, tx.tree(files))
             tx.set_package(one.name, tx.tree(one.files))
-        subject = f"Import {len(changed)} package{plural} from {request.kind} ({request.path.resolve().name})"
+        place = request.path.resolve().name
+        whence = request.kind + (f" ({place})" if place != request.kind else "")
+        subject = f"Import {len(changed)} package{plural} from {whence}"
         return tx.commit(subject, trailers={"Rover-Import": request.kind}, time=time)

@@ -77,7 +77,7 @@ def out(tmp_path_factory: pytest.TempPathFactory, store: Store) -> Path:
     folder = tmp_path_factory.mktemp("out") / "data"
     report = export(store, ExportRequest("hf", folder))
     assert {row.name: row.notes for row in report.rows} == {
-        NAME: ("1 demonstrations, 7 verdicts",),
+        NAME: ("1 demonstration, 7 verdicts",),
         "odd": ("0 demonstrations, 0 verdicts",),
     }
     return folder

@@ -9,7 +9,7 @@ JSON lines and not parquet: they need no library here, `datasets` reads them as 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -39,6 +39,14 @@ class HfExporter:
     """A way out to whoever uses `datasets`."""
 
     kind = "hf"
+
+    def onward(self, options: Mapping[str, str], out: Path) -> str:
+        """What to do where a configuration has no rows, and so no file."""
+        if (out / "demonstrations.jsonl").exists():
+            return ""
+        if options.get("demonstrations") == "evidence":
+            return "no demonstrations: no recorded rollout of these versions passed"
+        return "no demonstrations in the packages; those of recorded rollouts: --set demonstrations=evidence"
 
     def write(self, job: Export, folder: Path) -> Iterable[Exported]:
         """A row a package; the card when all are written."""
@@ -77,7 +85,11 @@ def _package(job: Export, entry: PackageEntry, env: Env, out: _Writer, *, secret
     if secret:
         out.add("verifiers", [rows.verifier(env, entry, job.revision)])
         out.add("verifier_files", rows.contents(below(env.files, "verifier/"), out.seen_secret))
-    return Exported(entry.name, "packages.jsonl", (f"{len(found)} demonstrations, {len(judged)} verdicts",))
+    return Exported(entry.name, "packages.jsonl", (f"{_n(found, 'demonstration')}, {_n(judged, 'verdict')}",))
+
+
+def _n(rows: Sized, noun: str) -> str:
+    return f"{len(rows)} {noun}{'' if len(rows) == 1 else 's'}"
 
 
 def _demonstrations(job: Export, entry: PackageEntry) -> Iterator[tuple[Trajectory, Verdict]]:

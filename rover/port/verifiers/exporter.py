@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files as resources
 from pathlib import Path
@@ -49,6 +50,11 @@ class VerifiersExporter:
 
     kind = "verifiers"
 
+    def onward(self, options: Mapping[str, str], out: Path) -> str:
+        """What to do next."""
+        name = options.get("name", DEFAULT)
+        return f"next: pip install {_place(out)} && vf-validate {name} --runtime.type subprocess"
+
     def write(self, job: Export, folder: Path) -> Iterable[Exported]:
         """Tasks first, then what names them. UsageError where no package can be written."""
         name, version = _names(job)
@@ -75,6 +81,11 @@ class VerifiersExporter:
         (folder / "README.md").write_text(text.readme(facts), encoding="utf-8")
         for path, content in _module(facts).items():
             (folder / module / path).write_bytes(content)
+
+
+def _place(out: Path) -> str:
+    """A folder as a word that pip does not take for the name of a package."""
+    return shlex.quote(str(out) if out.is_absolute() else f"./{out}")
 
 
 def _names(job: Export) -> tuple[str, str]:
