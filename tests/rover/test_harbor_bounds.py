@@ -13,15 +13,18 @@ from pathlib import Path
 import harbor_tasks
 import pytest
 
+from rover.harness.mcp.records import problems
 from rover.ops.import_ import ImportRequest, import_
 from rover.port.harbor.about import Origin
 from rover.port.harbor.digest import content_digest
 from rover.port.harbor.find import find
 from rover.port.harbor.gitignore import MOST_RULES, left_out, rules_of
 from rover.port.harbor.package import instruction_of, make
+from rover.port.harbor.restore import restore
 from rover.port.harbor.rewards import keys_of
 from rover.port.harbor.tree import Bounds, Item, check_bounds, read_folder, relinked, resolved
 from rover_store.errors import PackageError
+from rover_store.records import Harness
 from rover_store.store import Store
 
 #: CPU seconds; what grows faster than its input takes minutes here
@@ -245,3 +248,20 @@ def test_a_dataset_that_lists_what_is_not_there(tmp_path: Path) -> None:
     assert store.packages() == []
     report = import_(store, ImportRequest("harbor", tmp_path / "in", keep_going=True))
     assert [row.outcome for row in report.rows] == ["refused", "added"]
+
+
+def test_tool_servers_that_case_alone_tells_apart() -> None:
+    server = '[[environment.mcp_servers]]\nname = "%s"\ntransport = "stdio"\ncommand = "x"\n'
+    names = ("a", "A", "a-2", "My server", "my-server")
+    toml = '[task]\nname = "acme/x"\n' + "".join(server % name for name in names)
+    made = make(task(task_DOT_toml=toml.encode()), Origin("x"))
+    found = Harness.load(made.files["harness/harness.json"], "harness.json")
+    assert [one.name for one in found.mcp_servers or ()] == ["a", "a-2", "a-2-2", "my-server", "my-server-2"]
+    assert not list(problems(found))
+    assert restore(made.files)["task.toml"].data == toml.encode()
+
+
+def test_a_dockerfile_whose_variables_no_process_can_have() -> None:
+    docker = "FROM debian\nWORKDIR /app\n" + f"ENV A={'x' * 20_000}\n" + "".join(f"ENV A{n}=$A\n" for n in range(60))
+    with pytest.raises(PackageError, match="sets more than 976 KB of variables"):
+        make(task(environment__Dockerfile=docker.encode()), Origin("x"))

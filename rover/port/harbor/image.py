@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from rover.port.harbor import shell
-from rover.port.harbor.config import bad_variable
+from rover.port.harbor.config import MOST_VARIABLES, bad_variable
 from rover.port.harbor.dockerfile import Dockerfile, Instruction, pairs, read, replaced, split
 from rover.port.harbor.patterns import Ignore, chosen, is_glob
 from rover.port.harbor.tree import Item, Tree, check_path
@@ -164,6 +164,9 @@ class _Reader:
                     notes.append(f"variable {name} rests on one of the image (line {one.line})")
                 continue
             env[name] = found
+            if sum(map(len, env)) + sum(map(len, env.values())) > MOST_VARIABLES:
+                reason = f"sets more than {MOST_VARIABLES >> 10} KB of variables"
+                raise PackageError(DOCKERFILE, f"line {one.line}", reason)
         self._keep(replace(self.now, env=env, notes=tuple(notes)))
 
     def _workdir(self, one: Instruction) -> None:

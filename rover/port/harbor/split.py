@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,12 +129,22 @@ def server_name(name: str) -> str:
     return re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-._")[:100] or "server"
 
 
+def server_names(names: Iterable[str]) -> list[str]:
+    """Names that a record can hold, no two the same: others are told apart by case alone, or by letters left out."""
+    out: list[str] = []
+    for name in map(server_name, names):
+        again = (f"{name[:95]}-{number}" for number in range(2, len(out) + 3))
+        out.append(next(one for one in (name, *again) if one not in out))
+    return out
+
+
 def _servers(value: list[Config], given: Given) -> tuple[McpServer, ...] | None:
+    names = server_names(server["name"] for server in value)
     return tuple(
-        McpServer(name=server_name(s["name"]), command=(s["command"], *s.get("args", ())))
+        McpServer(name=name, command=(s["command"], *s.get("args", ())))
         if s.get("command")
-        else McpServer(name=server_name(s["name"]), url=s.get("url") or "")
-        for s in value
+        else McpServer(name=name, url=s.get("url") or "")
+        for name, s in zip(names, value, strict=True)
     ) or None
 
 
