@@ -31,7 +31,7 @@ PLAIN = container_env(environment=Environment())
 class OfImages(LocalRuntime):
     """Boxes of this machine that say that they run in an image."""
 
-    offers = ("image",)
+    offers = ("image", "workdir")
 
     def __init__(self, *images: str) -> None:
         """`images`: what the name stands for each time that it is looked up; empty for nothing."""
