@@ -13,22 +13,19 @@ import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rover.sandbox.answers import NO_ANSWER, NO_MESSAGE, Answering, completed, manifest, returned
 from rover.sandbox.inside import frames
 from rover.sandbox.layout import ENVIRONMENT
-from rover.sandbox.paths import check_paths
-from rover.sandbox.protocol import Breach, CallResult, Completed, Entry, Files, Snapshot
+from rover.sandbox.protocol import CallResult, Completed, Entry, Files
 from rover.sandbox.warm import kind, warm
 from rover_store.errors import SandboxError
-from rover_store.ids import blob_id
 from rover_store.records import Limits
 
 #: Seconds beyond a job's own limit after which a box that does not answer is given up.
 PATIENCE = 60.0
-#: The kernel ends a process over its own limits by these: SIGXCPU, SIGXFSZ.
-SIGNALS: dict[int, Breach] = {signal.SIGXCPU: "cpu", signal.SIGXFSZ: "disk"}
 
 
-class BubblewrapSandbox:
+class BubblewrapSandbox(Answering):
     """One living box. One request at a time; `close` may be called from any thread and ends a running job."""
 
     def __init__(self, sock: socket.socket, pidfd: int, errors: int, limits: Limits, env: Mapping[str, str]) -> None:
@@ -59,7 +56,8 @@ class BubblewrapSandbox:
                 answer = self._ask(head, fds=fds, seconds=limits.wall_s)
             except frames.Closed:
                 return Completed(None, b"", b"", "cancelled")
-        return completed(answer)
+        with self._reading():
+            return completed(answer)
 
     def _live(self, head: dict[str, Any], stdin: bytes, channel: socket.socket, wall_s: float) -> Completed:
         """Run a command that lives beside other requests; how it ended comes over a socket of its own."""
@@ -77,12 +75,16 @@ class BubblewrapSandbox:
                 said = last_words(self._errors)
                 self.close()
                 raise SandboxError(f"the box ended unexpectedly{': ' + said if said else ''}") from None
+            except NO_MESSAGE:
+                self.close()
+                raise SandboxError(NO_ANSWER) from None
             except BaseException:
                 self.close()
                 raise
         if "error" in answer.head:
             raise SandboxError(f"in the box: {answer.head['error']}")
-        return completed(answer)
+        with self._reading():
+            return completed(answer)
 
     def call(self, entry: str, payload: Any, *, limits: Limits | None = None) -> CallResult:
         limits = limits or self._limits
@@ -96,68 +98,28 @@ class BubblewrapSandbox:
                 return CallResult(error="cancelled", breach="cancelled")
             result.seek(0)
             text = result.read(max(limits.file_bytes, 1 << 20) + 1)
-        said, size = answer.head, answer.head["stdout"]
-        out, err = answer.body[:size], answer.body[size:]
-        if said["breach"]:
-            reason = f"over the limit on {said['breach']}"
-            return CallResult(error=reason, breach=said["breach"], stdout=out, stderr=err)
-        try:
-            value = json.loads(text)
-            return CallResult(value.get("value"), value.get("error", ""), value.get("traceback", ""), None, out, err)
-        except (ValueError, RecursionError, AttributeError):
-            reason = f"the call ended without a value (exit {exit_code(said['status'])})"
-            return CallResult(error=reason, stdout=out, stderr=err)
-
-    def snapshot(self) -> Snapshot:
-        answer = self._ask_or_fail({"do": "snapshot"})
-        entries = dict(self._start or {})
-        for path in answer.head["removed"]:
-            entries.pop(path, None)
-        if changed := answer.head["entries"]:
-            entries.update((path, Entry(*found)) for path, found in changed.items())
-            entries = dict(sorted(entries.items()))
-        rest, new = memoryview(answer.body), {}
-        for blob, size in answer.head["new"]:
-            new[blob] = bytes(rest[:size])
-            rest = rest[size:]
-        return Snapshot(entries, new, answer.head["refused"])
+        with self._reading():
+            size = answer.head["stdout"]
+            return returned(answer.head, answer.body[:size], answer.body[size:], text)
 
     def reset(self, files: Files | None = None, *, limits: Limits | None = None) -> None:
         self._limits = limits or self._limits
         bounds = {"disk_bytes": self._limits.disk_bytes, "inodes": self._limits.inodes}
-        start = self._start if files is None else _entries(files)
+        start = self._start if files is None else manifest(files)
         if start is None:
             raise SandboxError("the box has no start state: the last one could not be laid out")
         if files is None or start == self._start:
-            self._ask_or_fail({"do": "reset", **bounds})
+            self._request({"do": "reset", **bounds})
             return
-        self._start = None
-        rows = [[path, entry.blob, entry.size] for path, entry in start.items()]
-        missing = set(self._ask_or_fail({"do": "missing", "files": rows}).head["missing"])
-        send = {entry.blob: files[path] for path, entry in start.items() if entry.blob in missing}
-        head = {"do": "start", "files": rows, "blobs": [[blob, len(data)] for blob, data in send.items()], **bounds}
-        self._ask_or_fail(head, list(send.values()))
-        self._start = start
-
-    def prepare(self, modules: tuple[str, ...] = ()) -> None:
-        """Start the process that calls are forked from, so that the first call finds it."""
-        self._ask_or_fail({"do": "warm", "kind": kind(modules)})
-
-    def processor_time(self) -> float:
-        """Seconds of processor time that everything in the box has used so far."""
-        return float(self._ask_or_fail({"do": "usage"}).head["cpu_s"])
-
-    def descriptors(self) -> int:
-        """How many descriptors the box's own processes have open."""
-        return int(self._ask_or_fail({"do": "usage"}).head["descriptors"])
+        self._lay_out(files, start, bounds)
 
     def close(self) -> None:
         self._closed = True
         self._end()
 
-    def _ask_or_fail(self, head: dict[str, Any], body: list[bytes] | None = None) -> frames.Message:
+    def _request(self, head: dict[str, Any], parts: list[bytes] | None = None) -> frames.Message:
         try:
-            return self._ask(head, body)
+            return self._ask(head, parts)
         except frames.Closed:
             raise SandboxError(f"{head['do']}: the box was closed meanwhile") from None
 
@@ -179,31 +141,15 @@ class BubblewrapSandbox:
                 self.close()
                 slow = "does not answer" if isinstance(error, TimeoutError) else "ended unexpectedly"
                 raise SandboxError(f"the box {slow}{': ' + said if said else ''}") from None
+            except NO_MESSAGE:
+                self.close()
+                raise SandboxError(NO_ANSWER) from None
             except BaseException:
                 self.close()
                 raise
         if "error" in answer.head:
             raise SandboxError(f"in the box: {answer.head['error']}")
         return answer
-
-
-def completed(answer: frames.Message) -> Completed:
-    """How a command ended, from the answer of the supervisor."""
-    said, size = answer.head, answer.head["stdout"]
-    code = None if said["breach"] else exit_code(said["status"])
-    breach: Breach | None = said["breach"] or SIGNALS.get(said["status"] & 0x7F)
-    return Completed(code, answer.body[:size], answer.body[size:], breach, said["cpu_s"], said["wall_s"])
-
-
-def _entries(files: Files) -> dict[str, Entry]:
-    """A start state as a manifest, sorted."""
-    check_paths(files)
-    return {path: Entry(blob_id(files[path]), len(files[path])) for path in sorted(files)}
-
-
-def exit_code(status: int) -> int:
-    """A shell's exit code for a wait status."""
-    return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
 
 
 def last_words(fd: int) -> str:

@@ -10,26 +10,26 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
-from rover.sandbox.box import PATIENCE, completed, exit_code
+from rover.sandbox.answers import NO_ANSWER, Answering, completed, manifest, returned
+from rover.sandbox.box import PATIENCE
 from rover.sandbox.docker.conversation import Conversation
 from rover.sandbox.docker.engine import Engine, Started
 from rover.sandbox.docker.inside.host import code
-from rover.sandbox.docker.inside.wire import Closed, Message
+from rover.sandbox.docker.inside.wire import Closed, Garbled, Message
 from rover.sandbox.docker.layout import Layout, Shape
 from rover.sandbox.docker.stream import Stream
-from rover.sandbox.inside import frames
-from rover.sandbox.paths import check_paths
-from rover.sandbox.protocol import CallResult, Completed, Entry, Files, Snapshot
+from rover.sandbox.protocol import CallResult, Completed, Entry, Files
 from rover.sandbox.warm import kind, warm
 from rover_store.errors import SandboxError
-from rover_store.ids import blob_id
 from rover_store.records import Limits
 
 #: Seconds that a container may take to say that it runs, and to end.
 START_S, END_S = 60.0, 5.0
+#: Bytes of the longest link, and of an answer beyond what is counted.
+LINK_BYTES, SLACK = 4096, 1 << 20
 
 
-class DockerSandbox:
+class DockerSandbox(Answering):
     """One living box. One request at a time; `close` may be called from any thread and ends a running job.
 
     The file system of its workspace has a fixed size, so a reset to other limits, or to a start state of another
@@ -59,6 +59,7 @@ class DockerSandbox:
         head = {"do": "run", "argv": argv, "env": variables, "limits": limits.model_dump()}
         container = self._living()
         try:
+            container.expect(limits)
             container.allow(limits.processes)
             if channel is None:
                 answer = container.ask(head, [stdin], limits.wall_s)
@@ -66,7 +67,8 @@ class DockerSandbox:
                 answer = container.live({**head, "live": True}, stdin, channel, limits.wall_s)
         except Closed:
             return Completed(None, b"", b"", "cancelled")
-        return completed(frames.Message(answer.head, answer.body, []))
+        with self._reading():
+            return completed(answer)
 
     def call(self, entry: str, payload: Any, *, limits: Limits | None = None) -> CallResult:
         limits = limits or self._limits
@@ -75,30 +77,21 @@ class DockerSandbox:
         job = json.dumps({"entry": entry, "payload": payload}).encode()
         container = self._living()
         try:
+            container.expect(limits)
             container.allow(limits.processes, kind(modules))
-            return _returned(container.ask(head, [job], limits.wall_s))
+            answer = container.ask(head, [job], limits.wall_s)
         except Closed:
             return CallResult(error="cancelled", breach="cancelled")
-
-    def snapshot(self) -> Snapshot:
-        answer = self._ask({"do": "snapshot"})
-        entries = dict(self._start or {})
-        for path in answer.head["removed"]:
-            entries.pop(path, None)
-        if changed := answer.head["entries"]:
-            entries.update((path, Entry(*found)) for path, found in changed.items())
-            entries = dict(sorted(entries.items()))
-        rest, new = memoryview(answer.body), {}
-        for blob, size in answer.head["new"]:
-            new[blob] = bytes(rest[:size])
-            rest = rest[size:]
-        return Snapshot(entries, new, answer.head["refused"])
+        with self._reading():
+            said, body = answer.head, answer.body
+            out, err = said["stdout"], said["stdout"] + said["stderr"]
+            return returned(said, body[:out], body[out:err], body[err:])
 
     def reset(self, files: Files | None = None, *, limits: Limits | None = None) -> None:
         if self._closed:
             raise SandboxError("the box is closed")
         self._limits = limits or self._limits
-        start = self._start if files is None else _entries(files)
+        start = self._start if files is None else manifest(files)
         if start is None:
             raise SandboxError("the box has no start state: the last one could not be laid out")
         shape = Shape.of(self._limits, {path: entry.size for path, entry in start.items()})
@@ -107,29 +100,16 @@ class DockerSandbox:
             self._replace(shape)
         bounds = {"disk_bytes": shape.disk, "room": shape.room}
         if not fresh and (files is None or start == self._start):
-            self._ask({"do": "reset", **bounds})
+            self._request({"do": "reset", **bounds})
             return
         files = self._files if files is None else files
-        self._start = None
-        rows = [[path, entry.blob, entry.size] for path, entry in start.items()]
-        missing = set(self._ask({"do": "missing", "files": rows}).head["missing"])
-        send = {entry.blob: files[path] for path, entry in start.items() if entry.blob in missing}
-        head = {"do": "start", "files": rows, "blobs": [[blob, len(data)] for blob, data in send.items()], **bounds}
-        self._ask(head, list(send.values()))
-        self._start, self._files = start, files
+        self._lay_out(files, start, bounds)
+        self._files = files
 
     def prepare(self, modules: tuple[str, ...] = ()) -> None:
         """Start the process that calls are forked from, so that the first call finds it."""
         self._living().allow(self._limits.processes, kind(modules))
-        self._ask({"do": "warm", "kind": kind(modules)})
-
-    def processor_time(self) -> float:
-        """Seconds of processor time that everything in the container has used so far."""
-        return float(self._ask({"do": "usage"}).head["cpu_s"])
-
-    def descriptors(self) -> int:
-        """How many descriptors the box's first process has open."""
-        return int(self._ask({"do": "usage"}).head["descriptors"])
+        super().prepare(modules)
 
     def execute(self, argv: list[str]) -> int:
         """Run a command by the engine's own way into a container, for comparison: nothing of it is recorded."""
@@ -152,7 +132,7 @@ class DockerSandbox:
             raise SandboxError("the box is closed")
         return self._container
 
-    def _ask(self, head: dict[str, Any], parts: list[bytes] | None = None) -> Message:
+    def _request(self, head: dict[str, Any], parts: list[bytes] | None = None) -> Message:
         try:
             return self._living().ask(head, parts or [], 0)
         except Closed:
@@ -171,10 +151,15 @@ class Container:
         self._allowing = threading.Lock()
         started = engine.start(image, layout, shape, self._allowed)
         self._id, self._talk = started.id, Conversation(started.stream)
+        self._stream = started.stream
+        self._stream.most = _snapshot_size(shape)
         self._end = weakref.finalize(self, _end, engine, started, self._talk, os.getpid())
         try:
             started.stream.send(layout.config, [], START_S)
             hello = started.stream.receive(START_S).head
+        except Garbled:
+            self.close()
+            raise SandboxError(NO_ANSWER) from None
         except (Closed, TimeoutError):
             said = started.stream.last_words() or "it did not start"
             self.close()
@@ -182,7 +167,7 @@ class Container:
         except BaseException:
             self.close()
             raise
-        if hello["code"] != code(shown=bool(layout.config["rover"])):
+        if hello.get("code") != code(shown=bool(layout.config["rover"])):
             self.close()
             raise SandboxError(
                 "the rover in the container is another one than this one",
@@ -195,6 +180,11 @@ class Container:
 
     def live(self, head: dict[str, Any], stdin: bytes, channel: socket.socket, seconds: float) -> Message:
         return self._checked(lambda: self._talk.live(head, stdin, channel, seconds + PATIENCE))
+
+    def expect(self, limits: Limits) -> None:
+        """Of how many bytes an answer may be from now on: of a snapshot, or of what these limits leave a job."""
+        job = limits.output_bytes + max(limits.file_bytes, 1 << 20) + SLACK
+        self._stream.most = max(self._stream.most, job)
 
     def allow(self, processes: int, kind: str = "") -> None:
         """See to it that a job can have so many processes and no more: rover's own in the container count too."""
@@ -221,6 +211,8 @@ class Container:
                 raise Closed from None
             said = self._talk.stream.last_words()
             self.close()
+            if isinstance(error, Garbled):
+                raise SandboxError(NO_ANSWER) from None
             slow = "does not answer" if isinstance(error, TimeoutError) else "ended unexpectedly"
             raise SandboxError(f"the box {slow}{': ' + said if said else ''}") from None
         except BaseException:
@@ -231,28 +223,13 @@ class Container:
         return answer
 
 
+def _snapshot_size(shape: Shape) -> int:
+    """The most that a snapshot may be: the bytes of all files, and of links, which take no room of a file system."""
+    return shape.disk + shape.room + LINK_BYTES * (shape.inodes + shape.files) + SLACK
+
+
 def _own(processes: int, warm: int) -> int:
     return processes + 1 + warm
-
-
-def _entries(files: Files) -> dict[str, Entry]:
-    """A start state as a manifest, sorted."""
-    check_paths(files)
-    return {path: Entry(blob_id(files[path]), len(files[path])) for path in sorted(files)}
-
-
-def _returned(answer: Message) -> CallResult:
-    said, body = answer.head, answer.body
-    out, err = body[: said["stdout"]], body[said["stdout"] : said["stdout"] + said["stderr"]]
-    text = body[said["stdout"] + said["stderr"] :]
-    if said["breach"]:
-        return CallResult(error=f"over the limit on {said['breach']}", breach=said["breach"], stdout=out, stderr=err)
-    try:
-        value = json.loads(text)
-        return CallResult(value.get("value"), value.get("error", ""), value.get("traceback", ""), None, out, err)
-    except (ValueError, RecursionError, AttributeError):
-        reason = f"the call ended without a value (exit {exit_code(said['status'])})"
-        return CallResult(error=reason, stdout=out, stderr=err)
 
 
 def _end(engine: Engine, started: Started, talk: Conversation, owner: int) -> None:

@@ -14,11 +14,13 @@ import time
 from collections import deque
 from typing import Any
 
-from rover.sandbox.docker.inside.wire import WINDOW, Closed, Message
+from rover.sandbox.docker.inside.wire import WINDOW, Closed, Garbled, Message
 from rover.sandbox.docker.stream import Stream
 
 _CHUNK = 1 << 16
 _STUCK_S = 60.0
+#: Bytes of a channel that wait for the caller: a window, and what a command that has ended had left in its socket.
+AHEAD = 64 << 20
 
 
 class Conversation:
@@ -90,6 +92,8 @@ class Conversation:
         if "live" in message.head:
             return message
         with self._turn:
+            if self._answers:  # one is asked for at a time
+                raise Garbled
             self._answers.append(message)
             self._turn.notify_all()
         return None
@@ -150,11 +154,15 @@ class _Carrying:
 
     def _take(self, message: Message) -> bool:
         """True for the message that says how the command ended."""
-        what = message.head["live"]
+        what = message.head.get("live")
         if what == "data":
+            if len(self._outward) + len(message.body) > AHEAD:
+                raise Garbled
             self._outward += message.body
         elif what == "ack":
-            self._room += int(message.head["size"])
+            if type(size := message.head.get("size")) is not int or not 0 < size <= WINDOW - self._room:
+                raise Garbled
+            self._room += size
         elif what == "end":
             self._hung_up = True
         else:

@@ -122,12 +122,16 @@ class Processes:
         """Stop all members; they are held until `release`. OSError where one goes on."""
         before = self.members()
         self._asleep = {pid for pid in before if _states(pid) <= {b"T"}}
-        with as_agent():
-            _signal(-1, signal.SIGSTOP)
-        self.held = set(members := self.members())
         end = time.monotonic() + PATIENCE_S
-        while any(_states(pid) & {b"R", b"S"} for pid in members):
+        while True:
+            with as_agent():
+                _signal(-1, signal.SIGSTOP)  # again: a command that is just being started becomes that user only then
+            members = self.members()
+            if not any(_states(pid) & {b"R", b"S"} for pid in members):
+                self.held = set(members)
+                return
             if time.monotonic() > end:
+                self.held = set(members)
                 self.release()
                 raise OSError("a process does not stop")
             time.sleep(0.0003)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 _SIZES = struct.Struct(">IQ")
 MAX_HEAD = 64 << 20
+MAX_BODY = 1 << 40
 #: Bytes of a channel that may be under way in one direction before the other side has taken them on.
 WINDOW = 128 << 10  # less than the pipes and sockets between hold: no side is ever stuck in writing
 
@@ -32,10 +33,19 @@ def pack(head: dict[str, Any], parts: list[bytes]) -> list[bytes]:
     return [prefix, *(part for part in parts if part)]
 
 
-def unpack(exactly: Callable[[int], bytes]) -> Message:
-    """Read one message; `exactly` gives so many bytes or raises Closed."""
+class Garbled(Closed):
+    """What came is no message, or more than may come; what follows it cannot be read."""
+
+
+def unpack(exactly: Callable[[int], bytes], most: int = MAX_BODY) -> Message:
+    """Read one message with a body of at most so many bytes; `exactly` gives so many bytes or raises Closed."""
     head_size, body_size = _SIZES.unpack(exactly(_SIZES.size))
-    if head_size > MAX_HEAD:
-        raise Closed
-    head = json.loads(exactly(head_size))
+    if head_size > MAX_HEAD or body_size > most:
+        raise Garbled
+    try:
+        head = json.loads(exactly(head_size))
+    except (ValueError, RecursionError):
+        raise Garbled from None
+    if not isinstance(head, dict):
+        raise Garbled
     return Message(head, exactly(body_size) if body_size else b"")
