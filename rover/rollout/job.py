@@ -29,7 +29,7 @@ def check_harness(harness: Harness, paths: Iterable[str]) -> None:
     if harness.mcp_servers:
         carried = {path.removeprefix(mcp.CARRIED) for path in paths if path.startswith(mcp.CARRIED)}
         for field, reason in records.problems(harness, carried):
-            raise PackageError(f"{env.package}/harness/harness.json", field, reason)
+            raise PackageError("harness/harness.json", field, reason)
 
 
 def job_of(request: RolloutRequest, runtime_id: str) -> Job:

@@ -10,6 +10,7 @@ from packages import runtime
 from tool_servers import hand
 
 from rover.cli.main import run
+from rover_store.store import Store
 
 FAR = {"name": "far", "url": "https://example.org/mcp"}
 
@@ -66,9 +67,18 @@ def test_a_server_that_does_not_start_is_named(store: Path, capsys: pytest.Captu
 
 
 def test_servers_that_cannot_start_are_wrong_records(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    name_servers(store, [{"name": "own", "command": ["python3", "{mcp}/none.py"]}, FAR, FAR])
     assert run(["commit", "pk"]) == 0
+    name_servers(store, [{"name": "own", "command": ["python3", "{mcp}/none.py"]}, FAR, FAR])
+    assert run(["commit", "pk"]) == 2
+    assert "harness/harness.json: mcp_servers: 'far' is there 2 times" in capsys.readouterr().err
+    opened = Store.open(store)
+    with opened.write("test") as tx:  # as it may come from elsewhere
+        record = (store / "pk/harness/harness.json").read_bytes()
+        tx.set_package("pk", tx.edit_tree(opened.package("pk").tree, {"harness/harness.json": record}))
+        tx.commit("by another hand")
     assert run(["check"]) == 1
     out = " ".join(capsys.readouterr().out.split())
     assert "harness/mcp/none.py is not in the package" in out
     assert "'far' is there 2 times" in out
+    assert run(["run", "pk", "--policy", "null:nothing"]) == 2
+    assert "pk/harness/harness.json: mcp_servers: 'far' is there 2 times" in capsys.readouterr().err

@@ -96,7 +96,7 @@ def test_whose_fault_it_is_that_time_is_over() -> None:
     with ChatServer("stall") as server, closing(gateway(server, settings=Settings())) as way:
         with pytest.raises(OutOfTime):
             way.ask(asked(), 0.3, 5.0)  # hardly asked
-        with pytest.raises(ProviderError, match="no answer within the 0.3 s"):
+        with pytest.raises(ProviderError, match=r"no answer within the 0\.3 s"):
             way.ask(asked(), 0.3, 0.5)
     with ChatServer("Yes.", ("status", 503, "busy")) as server:
         settings = Settings(backoff_s=30)

@@ -289,7 +289,7 @@ def test_seconds_that_end_while_a_server_that_answered_is_not_late_are_the_polic
     with server(say(completion(calls=[call()])), stall) as (url, _):
         session = OpenAIPolicy("m", server=url, settings=Settings(request_s=0.2, retries=9)).start(VIEW, 0)
         session.act((), deadline_s=5)
-        with pytest.raises(ProviderError, match="before: no answer within 0.2 s"):  # this one is late
+        with pytest.raises(ProviderError, match=r"before: no answer within 0\.2 s"):  # this one is late
             session.act((), deadline_s=0.5)
         session.close()
 
