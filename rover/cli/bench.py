@@ -86,7 +86,11 @@ def engines(
     Example: rover bench engines --sandbox docker --out bench-engines.json
     """
     from rover.bench import engines as parts
+    from rover.sandbox.registry import open_runtime
 
+    if kind == "auto":
+        kind = open_runtime(kind).kind
+    note(f"sandbox: {kind}")
     _report("bench engines", [(kind, lambda tick: parts.measure(kind, repeats, tick))], out, as_json)
 
 
@@ -134,10 +138,15 @@ def _report(name: str, parts: list[tuple[str, Measure]], out: Path | None, as_js
     if as_json:
         print_json(value)
     else:
-        cells = [(r.name, f"{r.value:.3g}", r.unit, _bar(r), r.note) for r in rows]
+        cells = [(r.name, _digits(r.value), r.unit, _bar(r), r.note) for r in rows]
         print(table(cells, ("what", "value", "unit", "bar", "note"), right=(1,), whole=(0,)))
     if any(r.met is False for r in rows):
         raise typer.Exit(1)
+
+
+def _digits(value: float) -> str:
+    """Three digits that count, without an exponent."""
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _bar(row: Row) -> str:

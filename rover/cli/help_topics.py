@@ -40,7 +40,10 @@ def command(
 
         raise typer.Exit(run([topic, "--help"]))
     else:
-        raise UsageError(f"no such topic: {topic}", hint="topics: " + ", ".join(TOPICS))
+        import difflib
+
+        near = difflib.get_close_matches(topic, [*TOPICS, *COMMANDS], 1)
+        raise UsageError(f"no such topic: {topic}", hint="".join(f"{n}? " for n in near) + "`rover help` lists all")
 
 
 def page(topic: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from rover.cli.output import Json, Rev, note, plain, print_json, table, utc
+from rover.cli.output import Json, Rev, note, plain, print_json, table, utc, width
 from rover.cli.stores import open_store
 
 LETTERS = {"context": "C", "task": "T", "harness": "H", "verifier": "V"}
@@ -83,7 +83,7 @@ def _package(name: str, data: dict[str, Any]) -> str:
         table([(LETTERS[c], c, i[:12]) for c, i in data["components"].items()], ("", "component", "version")),
         "",
         "Instruction",
-        *(f"  {line}".rstrip() for line in data["instruction"].strip().splitlines()),
+        *(_indented(line) for line in data["instruction"].strip().splitlines()),
         "",
         table(
             [
@@ -105,6 +105,16 @@ def _package(name: str, data: dict[str, Any]) -> str:
         ),
     ]
     return "\n".join(out)
+
+
+def _indented(line: str) -> str:
+    """A line of the instruction; one that does not fit goes on below, as far in as it begins."""
+    import textwrap
+
+    inner = " " * (2 + len(line) - len(line.lstrip()))
+    rest = inner + ("  " if line.lstrip().startswith(("- ", "* ")) else "")
+    return "\n".join(textwrap.wrap(line.strip(), width(), initial_indent=inner, subsequent_indent=rest,
+                                   break_long_words=False, break_on_hyphens=False))  # fmt: skip
 
 
 def _component(name: str, data: dict[str, Any]) -> str:

@@ -210,7 +210,8 @@ def policy_of(store: Store, entry: PackageEntry, request: RunRequest) -> Policy:
 
         name = package_json(store, entry.tree).get("family")
         if not name:
-            raise UsageError(f"{entry.name}: the package names no family, so it has no solver")
+            why = "the package names no family, so it has no solver"
+            raise UsageError(f"{entry.name}: {why}", hint=_others(store, entry))
         family = find(str(name))
 
     def recorded(prefix: str) -> Trajectory:
@@ -231,6 +232,12 @@ def policy_of(store: Store, entry: PackageEntry, request: RunRequest) -> Policy:
         return own
 
     return get_policy(request.policy, family=family, recorded=recorded, solution=solution, **request.options)
+
+
+def _others(store: Store, entry: PackageEntry) -> str:
+    """Who can act in a package that has no solver."""
+    own = ["solution"] if store.objects.subtree(entry.tree, WHERE + SCRIPT) is not None else []
+    return f"--policy {', '.join([*own, 'null:nothing', 'openai:MODEL', 'command:ARGV'])}; see `rover help policies`"
 
 
 def _chunks(todo: Sequence[_Todo]) -> Iterator[Sequence[_Todo]]:

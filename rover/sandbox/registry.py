@@ -1,7 +1,7 @@
 """Which runtime a name stands for. A kind that is named is the only one that is tried: nothing falls back from it.
 
-`auto`, the default, is the first of AUTO whose probe works here. What was passed over, and why, goes once a process to
-the log of this module, which whoever speaks to people may show.
+`auto`, the default, is the first of AUTO whose probe works here. What was passed over goes once a process to the log
+of this module, which whoever speaks to people may show.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ def kinds() -> tuple[str, ...]:
 
 def _first() -> Runtime:
     """The first kind of AUTO that works. One that did not is not tried again in this process."""
+    new: list[str] = []
     for kind in AUTO:
         if kind in _passed_over:
             continue
@@ -80,11 +81,13 @@ def _first() -> Runtime:
             reason = str(error)
         else:
             if probe.works:
+                if new:
+                    log.info("%s is used: %s cannot run here; `rover doctor` says why", kind, ", ".join(new))
                 return runtime
             runtime.close()
             reason = probe.reason
         _passed_over[kind] = reason
-        log.info("the %s sandbox cannot run here: %s", kind, reason)
+        new.append(kind)
     if sys.platform != "linux":
         raise SandboxError(
             f"no sandbox runs here: on this system docker is the way; {_passed_over['docker']}",

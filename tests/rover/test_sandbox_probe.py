@@ -93,4 +93,4 @@ def test_a_machine_without_namespaces() -> None:
     assert done.stdout.splitlines()[1:] == ["landlock b'1'"] * 2
     said = done.stderr.splitlines()
     assert len(said) == 1, "what auto passed over is said once"
-    assert said[0].startswith("the bubblewrap sandbox cannot run here: ")
+    assert said[0] == "landlock is used: bubblewrap cannot run here; `rover doctor` says why"

@@ -227,7 +227,7 @@ def _connect() -> Any:
     try:
         import docker
     except ImportError:
-        raise SandboxError("the docker sandbox needs the Python package docker", hint="pip install docker") from None
+        raise SandboxError("the docker sandbox needs the Python package docker", hint="pip install 'workrover[docker]'") from None
     with telling():
         _reach()
         client = docker.APIClient(**docker.utils.kwargs_from_env(), version="auto", timeout=HURRY)
