@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -19,6 +20,7 @@ from rover.sandbox.landlock import folders, processes
 from rover.sandbox.landlock.level import UNMET, kept, level, tier
 from rover.sandbox.landlock.runtime import LandlockRuntime, sources
 from rover.sandbox.landlock.view import Sources, libraries
+from rover.sandbox.landlock.workspace import usage
 from rover.sandbox.protocol import GUARANTEES, Place, Runtime, Sandbox
 from rover_store.errors import SandboxError
 from rover_store.records import Limits
@@ -216,6 +218,27 @@ def test_folders_that_cannot_be_walked_are_removed(tmp_path: Path) -> None:
     folders.remove(str(deep))
     assert not deep.exists()
     assert (tmp_path / "kept").read_text() == "x"
+
+
+def test_a_measure_opens_one_folder_of_a_level(tmp_path: Path) -> None:
+    """Wider and deeper than there are descriptors."""
+    deep = tmp_path / "deep"
+    for number in range(300):
+        (tmp_path / f"d{number}" / "e").mkdir(parents=True)
+    os.chmod(tmp_path / "d7", 0)
+    for number in range(200):
+        deep = deep / f"{number % 10}"
+    deep.mkdir(parents=True)
+    (deep / "f").write_bytes(b"x" * 5000)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 40, before[1]))
+    try:
+        used, count = usage(str(tmp_path), 10_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert (count, used >= 5000) == (300 * 2 + 201 + 1, True)
+    assert usage(str(tmp_path), 10)[1] > 10
+    assert (tmp_path / "d7").stat().st_mode & 0o777 == 0
 
 
 def test_a_place_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,16 +89,16 @@ FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)
 INJECT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: push input into a terminal
 
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
-_LOAD, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06
+LOAD, JEQ, JGE, JSET, RET = 0x20, 0x15, 0x35, 0x45, 0x06
 
 
-def _op(code: int, k: int, yes: int = 0, no: int = 0) -> bytes:
+def op(code: int, k: int, yes: int = 0, no: int = 0) -> bytes:
     return struct.pack("HBBI", code, yes, no, k)
 
 
-def _only(number: int, test: list[bytes]) -> list[bytes]:
+def only(number: int, test: list[bytes]) -> list[bytes]:
     """`test` (which loads an argument and ends in a return) for one system call; reload the number after."""
-    return [_op(_JEQ, number, 0, len(test)), *test]
+    return [op(JEQ, number, 0, len(test)), *test]
 
 
 def build(machine: str | None = None) -> bytes:
@@ -107,22 +107,22 @@ def build(machine: str | None = None) -> bytes:
     if machine not in AUDIT:
         raise OSError(errno.ENOSYS, f"no seccomp filter for {machine}")
     column = 0 if machine == "x86_64" else 1
-    deny, absent = _op(_RET, ERRNO | errno.EPERM), _op(_RET, ERRNO | errno.ENOSYS)
-    code = [_op(_LOAD, 4), _op(_JEQ, AUDIT[machine], 1, 0), _op(_RET, KILL), _op(_LOAD, 0)]
+    deny, absent = op(RET, ERRNO | errno.EPERM), op(RET, ERRNO | errno.ENOSYS)
+    code = [op(LOAD, 4), op(JEQ, AUDIT[machine], 1, 0), op(RET, KILL), op(LOAD, 0)]
     if machine == "x86_64":
-        code += [_op(_JGE, 0x40000000, 0, 1), absent]
+        code += [op(JGE, 0x40000000, 0, 1), absent]
     for numbers in DENIED.values():
         if numbers[column] >= 0:
-            code += [_op(_JEQ, numbers[column], 0, 1), deny]
+            code += [op(JEQ, numbers[column], 0, 1), deny]
     for numbers in ABSENT.values():
-        code += [_op(_JEQ, numbers[column], 0, 1), absent]
+        code += [op(JEQ, numbers[column], 0, 1), absent]
     low = 16  # offset of the low half of the first argument
-    code += _only(CLONE[column], [_op(_LOAD, low), _op(_JSET, NAMESPACES, 0, 1), deny, _op(_RET, ALLOW)])
+    code += only(CLONE[column], [op(LOAD, low), op(JSET, NAMESPACES, 0, 1), deny, op(RET, ALLOW)])
     for call in (SOCKET, SOCKETPAIR):
-        tests = [_op(_JEQ, int(f), len(FAMILIES) - i, 0) for i, f in enumerate(FAMILIES)]
-        refuse = _op(_RET, ERRNO | errno.EAFNOSUPPORT)
-        code += _only(call[column], [_op(_LOAD, low), *tests, refuse, _op(_RET, ALLOW)])
-    tests = [_op(_LOAD, low + 8), _op(_JEQ, INJECT[0], 1, 0), _op(_JEQ, INJECT[1], 0, 1), deny]
-    code += _only(IOCTL[column], [*tests, _op(_RET, ALLOW)])
-    code.append(_op(_RET, ALLOW))
+        tests = [op(JEQ, int(f), len(FAMILIES) - i, 0) for i, f in enumerate(FAMILIES)]
+        refuse = op(RET, ERRNO | errno.EAFNOSUPPORT)
+        code += only(call[column], [op(LOAD, low), *tests, refuse, op(RET, ALLOW)])
+    tests = [op(LOAD, low + 8), op(JEQ, INJECT[0], 1, 0), op(JEQ, INJECT[1], 0, 1), deny]
+    code += only(IOCTL[column], [*tests, op(RET, ALLOW)])
+    code.append(op(RET, ALLOW))
     return b"".join(code)

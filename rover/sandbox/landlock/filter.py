@@ -13,11 +13,6 @@ import os
 import socket
 
 from rover.sandbox.inside.seccomp import (
-    _JEQ,
-    _JGE,
-    _JSET,
-    _LOAD,
-    _RET,
     ABSENT,
     ALLOW,
     AUDIT,
@@ -25,12 +20,17 @@ from rover.sandbox.inside.seccomp import (
     DENIED,
     ERRNO,
     IOCTL,
+    JEQ,
+    JGE,
+    JSET,
     KILL,
+    LOAD,
     NAMESPACES,
+    RET,
     SOCKET,
     SOCKETPAIR,
-    _only,
-    _op,
+    only,
+    op,
 )
 
 NOTIFY = 0x7FC00000
@@ -142,11 +142,11 @@ def build(level: int, machine: str | None = None) -> bytes:
     """The filter for a machine and a level of Landlock, as packed instructions."""
     machine = machine or os.uname().machine
     at = column(machine)
-    deny, absent = _op(_RET, ERRNO | errno.EPERM), _op(_RET, ERRNO | errno.ENOSYS)
-    none, no_tty = _op(_RET, ERRNO | errno.ENOTSUP), _op(_RET, ERRNO | errno.ENOTTY)
-    code = [_op(_LOAD, 4), _op(_JEQ, AUDIT[machine], 1, 0), _op(_RET, KILL), _op(_LOAD, 0)]
+    deny, absent = op(RET, ERRNO | errno.EPERM), op(RET, ERRNO | errno.ENOSYS)
+    none, no_tty = op(RET, ERRNO | errno.ENOTSUP), op(RET, ERRNO | errno.ENOTTY)
+    code = [op(LOAD, 4), op(JEQ, AUDIT[machine], 1, 0), op(RET, KILL), op(LOAD, 0)]
     if machine == "x86_64":
-        code += [_op(_JGE, 0x40000000, 0, 1), absent]
+        code += [op(JGE, 0x40000000, 0, 1), absent]
     cut = {} if level >= 3 else {"truncate": TRUNCATE}
     for table, answer in (
         (DENIED | MORE_DENIED | cut, deny),
@@ -155,47 +155,47 @@ def build(level: int, machine: str | None = None) -> bytes:
     ):
         for numbers in table.values():
             if numbers[at] >= 0:
-                code += [_op(_JEQ, numbers[at], 0, 1), answer]
+                code += [op(JEQ, numbers[at], 0, 1), answer]
     opens = {numbers[at]: which for numbers, which in OPENS.values() if numbers[at] >= 0}
     for number, which in opens.items():
-        code += _only(number, [_arg(which), _op(_JSET, NOT_READING, 0, 1), _op(_RET, ALLOW), _op(_RET, NOTIFY)])
+        code += only(number, [_arg(which), op(JSET, NOT_READING, 0, 1), op(RET, ALLOW), op(RET, NOTIFY)])
     for number in asked(at, level):
         if number not in opens:
-            code += [_op(_JEQ, number, 0, 1), _op(_RET, NOTIFY)]
-    code += _only(CLONE[at], [_arg(0), _op(_JSET, NAMESPACES, 0, 1), deny, _op(_RET, ALLOW)])
+            code += [op(JEQ, number, 0, 1), op(RET, NOTIFY)]
+    code += only(CLONE[at], [_arg(0), op(JSET, NAMESPACES, 0, 1), deny, op(RET, ALLOW)])
     for call in (SOCKET, SOCKETPAIR):
-        code += _only(call[at], _sockets(pair=call is SOCKETPAIR))
-    code += _only(IOCTL[at], [_arg(1), *_one_of(IOCTL_ALLOWED), no_tty, _op(_RET, ALLOW)])
-    code += _only(FCNTL[at], [_arg(1), *_one_of(FCNTL_DENIED), _op(_RET, ALLOW), deny])
-    (of_sockets, shared), unknown = SHARED_PORT, _op(_RET, ERRNO | errno.ENOPROTOOPT)
-    option = [_arg(1), _op(_JEQ, of_sockets, 0, 3), _arg(2), _op(_JEQ, shared, 0, 1), unknown]
-    code += _only(SETSOCKOPT[at], [*option, _op(_RET, ALLOW)])
+        code += only(call[at], _sockets(pair=call is SOCKETPAIR))
+    code += only(IOCTL[at], [_arg(1), *_one_of(IOCTL_ALLOWED), no_tty, op(RET, ALLOW)])
+    code += only(FCNTL[at], [_arg(1), *_one_of(FCNTL_DENIED), op(RET, ALLOW), deny])
+    (of_sockets, shared), unknown = SHARED_PORT, op(RET, ERRNO | errno.ENOPROTOOPT)
+    option = [_arg(1), op(JEQ, of_sockets, 0, 3), _arg(2), op(JEQ, shared, 0, 1), unknown]
+    code += only(SETSOCKOPT[at], [*option, op(RET, ALLOW)])
     for name, (numbers, which) in OWN_ONLY.items():
-        first = [_arg(0), _op(_JEQ, PROCESS[name], 1, 0), deny] if name in PROCESS else []
-        code += _only(numbers[at], [*first, _arg(which), _op(_JEQ, 0, 1, 0), deny, _op(_RET, ALLOW)])
+        first = [_arg(0), op(JEQ, PROCESS[name], 1, 0), deny] if name in PROCESS else []
+        code += only(numbers[at], [*first, _arg(which), op(JEQ, 0, 1, 0), deny, op(RET, ALLOW)])
     for numbers, which in SENDS.values():
-        code += _only(numbers[at], [_arg(which), _op(_JSET, FASTOPEN, 0, 1), deny, _op(_RET, ALLOW)])
-    code.append(_op(_RET, ALLOW))
+        code += only(numbers[at], [_arg(which), op(JSET, FASTOPEN, 0, 1), deny, op(RET, ALLOW)])
+    code.append(op(RET, ALLOW))
     return b"".join(code)
 
 
 def _arg(which: int) -> bytes:
     """Load the low half of an argument. The kernel reads all of these as 32 bits."""
-    return _op(_LOAD, 16 + 8 * which)
+    return op(LOAD, 16 + 8 * which)
 
 
 def _one_of(values: tuple[int, ...]) -> list[bytes]:
     """Jump over the next instruction where the loaded value is one of these."""
-    return [_op(_JEQ, value, len(values) - i, 0) for i, value in enumerate(values)]
+    return [op(JEQ, value, len(values) - i, 0) for i, value in enumerate(values)]
 
 
 def _sockets(*, pair: bool) -> list[bytes]:
     """Streams between processes of the box: UNIX, and TCP. A datagram could be sent anywhere by its address, and IP
     knows more kinds of streams than TCP."""
-    deny, refuse = _op(_RET, ERRNO | errno.EPERM), _op(_RET, ERRNO | errno.EAFNOSUPPORT)
-    kind, allow = [_arg(1), _op(_AND, TYPE_MASK)], _op(_RET, ALLOW)
+    deny, refuse = op(RET, ERRNO | errno.EPERM), op(RET, ERRNO | errno.EAFNOSUPPORT)
+    kind, allow = [_arg(1), op(_AND, TYPE_MASK)], op(RET, ALLOW)
     unix = [*kind, *_one_of((STREAM, SEQPACKET)), deny, allow]
     tcp = [*kind, *_one_of((STREAM,)), deny, _arg(2), *_one_of((0, TCP)), refuse, allow]
     families = () if pair else (int(socket.AF_INET), int(socket.AF_INET6))
     rest = [*_one_of(families), refuse, *tcp] if families else [refuse]
-    return [_arg(0), _op(_JEQ, int(socket.AF_UNIX), 0, len(unix)), *unix, *rest]
+    return [_arg(0), op(JEQ, int(socket.AF_UNIX), 0, len(unix)), *unix, *rest]
