@@ -25,7 +25,7 @@ from rover.port.harbor.tree import BOUNDS, Bounds, Item, check_path, ignored, in
 from rover_store.errors import PackageError
 from rover_store.files.safe_names import shown
 
-_CHUNK = 1 << 20
+_CHUNK, _PIECE = 1 << 20, 1 << 16
 #: what the readers raise for bytes that no writer gives; a method of zip that is not known is NotImplementedError
 _DAMAGED = (
     EOFError, OSError, OverflowError, NotImplementedError, ValueError, struct.error, zlib.error, lzma.LZMAError,
@@ -114,7 +114,7 @@ class _Contents:
         return path
 
     def add(self, path: str, file: IO[bytes], executable: bool) -> None:
-        data = file.read(self.bounds.file_bytes + 1)
+        data = _read(file, self.bounds.file_bytes)
         self.total += len(data)
         if len(data) > self.bounds.file_bytes:
             raise PackageError(self.name, shown(path), f"is larger than {self.bounds.file_bytes >> 20} MB")
@@ -129,6 +129,15 @@ class _Contents:
             return resolved(self.files, self.links, whole)
         except PackageError as error:
             raise PackageError(self.name, error.file, error.reason) from None
+
+
+def _read(file: IO[bytes], most: int) -> bytes:
+    """All of a file, and a little more than it may hold of one that holds more. Memory grows with what is there."""
+    parts, total = [], 0
+    while total <= most and (data := file.read(_PIECE)):
+        parts.append(data)
+        total += len(data)
+    return b"".join(parts)
 
 
 def _zip(path: Path, bounds: Bounds) -> dict[str, Item]:

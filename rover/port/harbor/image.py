@@ -24,6 +24,8 @@ DOCKERFILE = "environment/Dockerfile"
 MOST_COPIED = 200_000
 #: files that its instructions may look through, each time that one does
 MOST_LOOKED = 4_000_000
+#: rules of a .dockerignore times files: each is tried on every folder above too
+MOST_RULED = 1_000_000
 #: images that are a bare system: what a task finds there, it finds in a sandbox too
 PLAIN = frozenset({"debian", "ubuntu", "python", "buildpack-deps", "scratch"})
 _ARCHIVE = re.compile(r"\.(tar|tar\.gz|tgz|tar\.bz2|tbz2?|tar\.xz|txz)$")
@@ -86,7 +88,7 @@ def of_dockerfile(environment: Tree) -> Stage:
     text = read(environment["Dockerfile"].data)
     ignore = environment.get("Dockerfile.dockerignore") or environment.get(".dockerignore")
     rules = Ignore(ignore.data.decode("utf-8", "replace") if ignore else "")
-    if len(rules) * len(environment) > MOST_LOOKED:
+    if len(rules) * len(environment) > MOST_RULED:
         reason = f"{len(rules)} rules for {len(environment)} files are too many"
         raise PackageError("environment/.dockerignore", "", reason)
     context = {path: item for path, item in environment.items() if not rules(path)}
