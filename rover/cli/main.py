@@ -22,7 +22,7 @@ from typer.core import TyperGroup
 
 from rover.cli.commands import COMMANDS
 from rover.cli.entry import stop
-from rover.cli.output import plain
+from rover.cli.output import note
 from rover.cli.plain_values import spare
 from rover_store.errors import RoverError
 
@@ -193,7 +193,7 @@ def _command(words: list[str]) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        return _fail(f"{error.filename or 'system'}: {error.strerror or error}", _code(error))
+        return _fail(f"{error.filename or _written(error)}: {error.strerror or error}", _code(error))
     except Exception as error:  # a fault of rover's own: still one line and an exit code
         word = next((w for w in words if not _is_text(w)), None)
         if isinstance(error, UnicodeEncodeError) and word is not None:
@@ -202,6 +202,16 @@ def _command(words: list[str]) -> int:
             raise
         what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         return _fail(f"internal error: {what}", 3, "this is a bug of rover; ROVER_DEBUG=1 shows where")
+
+
+def _written(error: OSError) -> str:
+    """What a disk could not take, where the error does not say: the store is written by descriptors."""
+    from rover_store import config
+
+    with suppress(RoverError, OSError):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+            return str(config.find(None) / config.FOLDER)
+    return "system"
 
 
 def _code(error: OSError) -> int:
@@ -231,7 +241,7 @@ def _fail(message: str, code: int, hint: str = "") -> int:
     if _struck and code == 3:  # a library turned the interrupt into an error of its own
         message, code, hint = "interrupted; finished work is kept", INTERRUPTED, ""
     with suppress(OSError):
-        print(f"rover: {plain(message)}", file=sys.stderr)
+        note(f"rover: {message}")
         if hint:
-            print(f"  hint: {plain(hint)}", file=sys.stderr)
+            note(f"  hint: {hint}")
     return code

@@ -142,6 +142,9 @@ def _print(report: RepairReport) -> None:
     if report.case:
         say(f"case {found.case} ({report.case[:12]})")
         say(f"why: rover explain {found.case}")
+    if not found.proposals and found.outcome in ("kept", "undecided"):
+        for line in _by_hand(found):
+            say(wrapped(line, "  "))
     if report.review:
         say(f"look at it: rover diff HEAD {report.review}")
         say(f"take it: rover promote {found.case}, or drop it with --drop")
@@ -149,6 +152,24 @@ def _print(report: RepairReport) -> None:
     if report.sets > 1 or report.sets_left_out:
         left = f", {report.sets_left_out} were left out" if report.sets_left_out else ""
         note(f"{report.sets} sets of proposals tried{left}")
+
+
+def _by_hand(found: Repair) -> list[str]:
+    """What a person can do where nobody proposes anything."""
+    from rover.diagnose.remedies import REMEDIES
+
+    faults = [f for f in found.diagnosis.findings if f.status == "confirmed" and f.components]
+    if not faults:
+        return []
+    name, component = found.package, faults[0].components[0]
+    advice = {f.kind: REMEDIES[f.kind] for f in faults if f.kind in REMEDIES}
+    return [
+        *(f"to do about {kind}: {text}" for kind, text in advice.items()),
+        "by hand:",
+        f"  rover checkout {name} {name}-edited",
+        f"  edit {name}-edited/{component}, then",
+        f"  rover repair {name} --propose {component}={name}-edited/{component}",
+    ]
 
 
 def lattice(found: Repair, *, said: bool = True) -> str:

@@ -237,7 +237,7 @@ def policy_of(store: Store, entry: PackageEntry, request: RunRequest) -> Policy:
 def _others(store: Store, entry: PackageEntry) -> str:
     """Who can act in a package that has no solver."""
     own = ["solution"] if store.objects.subtree(entry.tree, WHERE + SCRIPT) is not None else []
-    return f"--policy {', '.join([*own, 'null:nothing', 'openai:MODEL', 'command:ARGV'])}; see `rover help policies`"
+    return f"--policy {', '.join([*own, 'null:nothing', 'openai:MODEL'])}; `rover help policies`"
 
 
 def _chunks(todo: Sequence[_Todo]) -> Iterator[Sequence[_Todo]]:

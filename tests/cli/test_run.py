@@ -148,3 +148,8 @@ def test_an_interrupt_keeps_finished_work(rover: Rover, kind: str) -> None:
     assert {row["rollout"] for row in rows} <= kept
     assert finished <= kept
     assert len(kept) < 40
+
+
+def test_who_else_can_act_is_named(rover: Rover) -> None:
+    said = rover("run", "*")[2].splitlines()
+    assert said[1] == "  hint: --policy null:nothing, openai:MODEL; `rover help policies`"

@@ -315,3 +315,11 @@ def test_bad_specs(spec: str, words: str) -> None:
 def test_a_solver_is_one_of_two() -> None:
     with pytest.raises(UsageError, match="a demonstrator, an alternative, or hasty"):
         get_policy("solver:third", family=Toy())
+
+
+def test_what_attackers_did_is_said_of_each() -> None:
+    from rover.policy.null import DID, attackers, with_deed
+
+    assert set(DID) == set(attackers(program=True))
+    assert with_deed("null:echo:1") == "null:echo:1 (said the request back)"
+    assert with_deed("solver:edit:alternative:1") == "solver:edit:alternative:1"
