@@ -27,6 +27,14 @@ def check_output(path: Path, store: Path) -> None:
         raise UsageError(f"{path}: is there, and is no plain file", hint="name another file")
 
 
+def write_output(path: Path, data: bytes) -> None:
+    """Write a file that somebody asked for. OSError names it, also where the disk is full."""
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
+
 def check_outside(path: Path, store: Path) -> None:
     """UsageError for a path in the store's own folder."""
     whole, own = Path(os.path.realpath(path)), Path(os.path.realpath(store))

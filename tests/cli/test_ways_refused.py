@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -84,3 +85,36 @@ def test_a_folder_that_is_named_as_a_dataset_is(home: Path) -> None:
     assert rover("export", "harbor", "*", "--out", "../out").code == 0
     assert (home / "out/dataset.toml").is_file()
     assert (home / "out/acme-image-only/task.toml").is_file()
+
+
+def test_a_full_disk_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert f"/dev/full: {os.strerror(errno.ENOSPC)}" in _failed("check", "*", "--static", "--sarif", "/dev/full")
+
+    def full(*given: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", full)
+    harbor_tasks.write(harbor_tasks.tasks()["image-only"], home / "more")
+    assert f"{home / 'home/.rover'}: {os.strerror(errno.ENOSPC)}" in _failed("import", "harbor", "../more")
+
+
+def _failed(*words: str) -> str:
+    said = rover(*words)
+    assert said.code == 3
+    return said.err
+
+
+def test_what_nobody_may_read_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the system refuses it to a user; whoever runs this may be one that it refuses nothing."""
+    real = os.scandir
+
+    def closed(path: object = ".") -> object:
+        if str(path).endswith("copies"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return real(path)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(os, "scandir", closed)
+    assert refused("import", "harbor", "../tasks") == "rover: copies: cannot be listed (Permission denied)"
+    said = rover("import", "harbor", "../tasks", "--keep-going", "-y")
+    assert said.code == 1
+    assert "cannot be listed" in said.out
