@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from boxes import LIMITS, make, py, sh
 
+from rover.sandbox.inside.processes import state
 from rover.sandbox.landlock import filter as filters
 from rover.sandbox.landlock import folders, processes
 from rover.sandbox.landlock.level import UNMET, kept, level, tier
@@ -184,7 +185,7 @@ def _owner(folder: Path) -> str:
 
 
 def _living(family: list[int], but: int) -> list[int]:
-    return [pid for pid in family if pid != but and processes.state(pid) not in (b"", b"Z")]
+    return [pid for pid in family if pid != but and state(pid) not in (b"", b"Z")]
 
 
 def _command(pid: int) -> bytes:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from rover.sandbox.docker import owner
-from rover.sandbox.docker.engine import Engine, telling
+from rover.sandbox.docker.engine import Engine
 from rover_store.errors import SandboxError
 
 
@@ -23,20 +22,8 @@ def image_folder(image: str, folder: str = "") -> Iterator[tuple[str, Iterator[b
         if known is None:
             raise SandboxError(f"the Docker engine has no image {image}", hint=f"docker pull {image}")
         where = folder or str((known.get("Config") or {}).get("WorkingDir") or "/")
-        with telling():
-            made = engine._client.create_container(image, command=["true"], network_disabled=True,
-                                                   labels=owner.labels())["Id"]  # fmt: skip
-        try:
-            with telling():
-                stream, _ = engine._client.get_archive(made, f"{where.rstrip('/')}/.")
-            yield where, _told(stream)
-        finally:
-            engine.remove(made)
+        with engine.folder(image, where) as chunks:
+            yield where, chunks
     finally:
         with suppress(OSError):
             engine.close()
-
-
-def _told(stream: Iterator[bytes]) -> Iterator[bytes]:
-    with telling():
-        yield from stream

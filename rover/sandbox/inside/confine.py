@@ -97,3 +97,17 @@ def find_program(name: str, path: str) -> str | None:
             if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
                 return candidate
     return None
+
+
+def execute(argv: list[str], env: dict[str, str]) -> None:
+    """Become a command. Where that cannot be, end with what a shell would say and the exit code it would give."""
+    name = argv[0] if argv else ""
+    try:
+        program = find_program(name, env.get("PATH", ""))
+        if program is None:
+            raise FileNotFoundError(2, "not found")
+        os.execve(program, argv, env)
+    except (OSError, ValueError) as error:  # ValueError: a null byte, text that no file system can hold
+        said = error.strerror if isinstance(error, OSError) else str(error)
+        os.write(2, f"{name}: {said}\n".encode("utf-8", "backslashreplace"))
+        os._exit(127 if isinstance(error, FileNotFoundError) else 126)

@@ -12,6 +12,7 @@ from typing import Any
 
 from rover.sandbox.inside import frames
 from rover.sandbox.inside.command import REPORT
+from rover.sandbox.inside.processes import send, state
 from rover.sandbox.inside.watch import Watch
 
 #: seconds after which a process that does not stop is left as it is: it waits for the kernel
@@ -77,10 +78,10 @@ def hold(ours: set[int]) -> dict[int, bool]:
     held: dict[int, bool] = {}
     while fresh := {int(n) for n in os.listdir("/proc") if n.isdigit()} - ours - held.keys():
         for pid in fresh:
-            held[pid] = _state(pid) != b"T"
-            _signal(pid, signal.SIGSTOP)
+            held[pid] = state(pid) != b"T"
+            send(pid, signal.SIGSTOP)
         end = time.monotonic() + STOP_S
-        while any(_state(pid) in (b"R", b"S", b"D") for pid in fresh) and time.monotonic() < end:
+        while any(state(pid) in (b"R", b"S", b"D") for pid in fresh) and time.monotonic() < end:
             time.sleep(0.0005)
     return held
 
@@ -88,18 +89,4 @@ def hold(ours: set[int]) -> dict[int, bool]:
 def release(held: Iterable[int]) -> None:
     """Let them go on."""
     for pid in held:
-        _signal(pid, signal.SIGCONT)
-
-
-def _signal(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)
-
-
-def _state(pid: int) -> bytes:
-    """One letter; empty where the process is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as stream:
-            return stream.read(512).rpartition(b")")[2].split()[0]
-    except (OSError, IndexError):
-        return b""
+        send(pid, signal.SIGCONT)

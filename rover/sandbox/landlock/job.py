@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rover.sandbox.inside.processes import send
 from rover.sandbox.inside.watch import Watch
 from rover.sandbox.landlock import processes
 from rover.sandbox.landlock.notices import Listener
@@ -52,7 +53,7 @@ class Served(Watch):
     def kill(self, breach: str) -> None:
         self.breach = self.breach or breach
         for pid in processes.hold(self._box.ours(), self._box.warm()):
-            processes.send(pid, signal.SIGKILL)
+            send(pid, signal.SIGKILL)
 
     def members(self) -> list[int]:
         return processes.members(self._box.ours(), self._box.warm())

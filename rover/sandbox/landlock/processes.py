@@ -12,6 +12,8 @@ import signal
 import time
 from collections.abc import Iterable
 
+from rover.sandbox.inside.processes import send, state
+
 #: seconds after which a process that neither stops nor dies is left to the kernel, where it waits
 PATIENCE_S = 5.0
 
@@ -88,20 +90,6 @@ def reap(but: set[int]) -> None:
 def release(held: Iterable[int]) -> None:
     for pid in held:
         send(pid, signal.SIGCONT)
-
-
-def send(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)
-
-
-def state(pid: int) -> bytes:
-    """One letter; empty where the process is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as stream:
-            return stream.read(512).rpartition(b")")[2].split()[0]
-    except (OSError, IndexError):
-        return b""
 
 
 def runs(pid: int) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from rover.sandbox.inside import frames
 from rover.sandbox.inside.command import REPORT
-from rover.sandbox.inside.confine import find_program
+from rover.sandbox.inside.confine import execute
 from rover.sandbox.inside.entry import one_line
 from rover.sandbox.inside.live import ANSWER_S, Live, ended, with_streams
 from rover.sandbox.inside.supervisor import Pipes, Supervisor
@@ -173,7 +173,7 @@ class LandlockSupervisor(Supervisor):
             write = (*self._grants.write, tmp)
             listener = confine(limits, self._grants.read, write, self._work.root, self._program, self._level)
             hand_over(report, listener)
-            _execute(head["argv"], {**head["env"], "HOME": tmp, "TMPDIR": tmp})
+            execute(head["argv"], {**head["env"], "HOME": tmp, "TMPDIR": tmp})
         except BaseException as error:
             with contextlib.suppress(OSError):
                 os.write(report, one_line(error).encode())
@@ -297,19 +297,5 @@ class _Live(Live):
         self.watch.kill("cancelled")
         self.watch.wait()
         self.finish()
-
-
-def _execute(argv: list[str], env: dict[str, str]) -> None:
-    """Become the command; where there is none, say so and end with a shell's exit code."""
-    name = argv[0] if argv else ""
-    try:
-        program = find_program(name, env.get("PATH", ""))
-        if program is None:
-            raise FileNotFoundError(2, "not found")
-        os.execve(program, argv, env)
-    except (OSError, ValueError) as error:  # ValueError: a null byte, text that no file system can hold
-        said = error.strerror if isinstance(error, OSError) else str(error)
-        os.write(2, f"{name}: {said}\n".encode("utf-8", "backslashreplace"))
-        os._exit(127 if isinstance(error, FileNotFoundError) else 126)
 
 

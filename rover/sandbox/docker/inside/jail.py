@@ -18,6 +18,7 @@ from typing import Any
 
 from rover.sandbox.inside import kernel
 from rover.sandbox.inside.confine import WORK, Powers, limit
+from rover.sandbox.inside.processes import send
 
 #: User and group of commands and calls.
 AGENT = 1000
@@ -100,11 +101,11 @@ class Processes:
         """Kill all members, at once."""
         with as_agent():
             if not self.held:
-                _signal(-1, signal.SIGKILL)
+                send(-1, signal.SIGKILL)
                 return
-            _signal(-1, signal.SIGSTOP)  # nothing forks from here on
+            send(-1, signal.SIGSTOP)  # nothing forks from here on
             for pid in self.members():
-                _signal(pid, signal.SIGKILL)
+                send(pid, signal.SIGKILL)
 
     def sweep(self) -> None:
         """Kill all members and wait until none is left."""
@@ -125,7 +126,7 @@ class Processes:
         end = time.monotonic() + PATIENCE_S
         while True:
             with as_agent():
-                _signal(-1, signal.SIGSTOP)  # again: a command that is just being started becomes that user only then
+                send(-1, signal.SIGSTOP)  # again: a command that is just being started becomes that user only then
             members = self.members()
             if not any(_states(pid) & {b"R", b"S"} for pid in members):
                 self.held = set(members)
@@ -140,12 +141,7 @@ class Processes:
         held, self.held = self.held, set()
         with as_agent():
             for pid in held - self._asleep:
-                _signal(pid, signal.SIGCONT)
-
-
-def _signal(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)
+                send(pid, signal.SIGCONT)
 
 
 def _states(pid: int) -> set[bytes]:
