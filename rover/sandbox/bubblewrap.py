@@ -23,6 +23,7 @@ from rover.sandbox.places import RESERVED, clash, links_of, shows_of
 from rover.sandbox.protocol import Files, Place, Probe
 from rover.sandbox.remedies import explain
 from rover.sandbox.runtime_id import runtime_id
+from rover.sandbox.trial import problem
 from rover_store.errors import SandboxError
 from rover_store.records import Limits
 
@@ -48,15 +49,8 @@ class BubblewrapRuntime:
         self._boxes: weakref.WeakSet[BubblewrapSandbox] = weakref.WeakSet()
 
     def probe(self) -> Probe:
-        try:
-            with contextlib.closing(self.open({"probe": b"1"})) as box:
-                done = box.run(["/bin/sh", "-c", "cat probe && echo 2 > probe"])
-                if done.exit_code != 0 or box.snapshot().entries["probe"].size != 2:
-                    reason = done.stderr.decode("utf-8", "replace").strip() or f"exit {done.exit_code}"
-                    return Probe(self.kind, False, f"a command in it failed: {reason}", unmet=UNMET)
-        except SandboxError as error:
-            return Probe(self.kind, False, error.message, unmet=UNMET)
-        return Probe(self.kind, True, unmet=UNMET, offers=self.offers)
+        reason = problem(self)
+        return Probe(self.kind, not reason, reason, unmet=UNMET, offers=() if reason else self.offers)
 
     def runtime_id(self) -> str:
         return runtime_id(self.kind, 1, UNMET)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import threading
@@ -17,6 +16,7 @@ from rover.sandbox.docker.layout import Layout, around, bare, carried
 from rover.sandbox.places import RESERVED, RESERVED_OF_IMAGES, clash, links_of, shows_of
 from rover.sandbox.protocol import Files, Place, Probe
 from rover.sandbox.runtime_id import runtime_id
+from rover.sandbox.trial import problem
 from rover_store.errors import SandboxError
 from rover_store.records import Limits
 
@@ -49,14 +49,7 @@ class DockerRuntime:
             return self._known
 
     def probe(self) -> Probe:
-        try:
-            with contextlib.closing(self.open({"probe": b"1"})) as box:
-                done = box.run(["/bin/sh", "-c", "cat probe && echo 2 > probe"])
-                if done.exit_code != 0 or box.snapshot().entries["probe"].size != 2:
-                    reason = done.stderr.decode("utf-8", "replace").strip() or f"exit {done.exit_code}"
-                    return Probe(self.kind, False, f"a command in it failed: {reason}", unmet=self.unmet)
-        except SandboxError as error:
-            reason = error.message + (f"; {error.hint}" if error.hint else "")
+        if reason := problem(self):
             return Probe(self.kind, False, reason)
         return Probe(self.kind, True, unmet=self.unmet, offers=self.offers)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import json
 import os
@@ -23,6 +22,7 @@ from rover.sandbox.landlock.view import Sources
 from rover.sandbox.protocol import Files, Place, Probe
 from rover.sandbox.remedies import explain
 from rover.sandbox.runtime_id import runtime_id
+from rover.sandbox.trial import problem
 from rover_store.errors import SandboxError
 from rover_store.ids import digest
 from rover_store.records import Limits
@@ -50,16 +50,9 @@ class LandlockRuntime:
         return found if self._level is None else min(found, self._level)
 
     def probe(self) -> Probe:
-        tier = levels.tier(self.level)
-        try:
-            with contextlib.closing(self.open({"probe": b"1"})) as box:
-                done = box.run(["/bin/sh", "-c", "cat probe && echo 2 > probe && chmod 600 probe"])
-                if done.exit_code != 0 or box.snapshot().entries["probe"].size != 2:
-                    said = done.stderr.decode("utf-8", "replace").strip() or f"exit {done.exit_code}"
-                    return Probe(self.kind, False, f"a command in it failed: {said}", tier, self.unmet)
-        except SandboxError as error:
-            return Probe(self.kind, False, error.message, tier, self.unmet)
-        return Probe(self.kind, True, "", tier, self.unmet, self.offers)
+        reason = problem(self, "chmod 600 probe")
+        offers = () if reason else self.offers
+        return Probe(self.kind, not reason, reason, levels.tier(self.level), self.unmet, offers)
 
     def runtime_id(self) -> str:
         """Also of what the kernel gives at its level and of the wheel that asks for it: a program meets both."""
