@@ -205,12 +205,12 @@ def _command(words: list[str]) -> int:
 
 
 def _written(error: OSError) -> str:
-    """What a disk could not take, where the error does not say: the store is written by descriptors."""
+    """What a disk could not take, where the error does not say: both are written by descriptors."""
     from rover_store import config
 
     with suppress(RoverError, OSError):
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
-            return str(config.find(None) / config.FOLDER)
+            return f"stdout, or the store in {config.find(None)}"
     return "system"
 
 

@@ -29,7 +29,7 @@ def refused(*words: str) -> str:
     said = rover(*words)
     assert said.code == 2
     assert len(said.err.splitlines()) <= 2
-    return str(said.err.splitlines()[0])
+    return said.err.splitlines()[0]
 
 
 def test_evidence_is_packed_over_nothing_but_a_file(home: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_full_disk_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(os, "pwrite", full)
     harbor_tasks.write(harbor_tasks.tasks()["image-only"], home / "more")
-    assert f"{home / 'home/.rover'}: {os.strerror(errno.ENOSPC)}" in _failed("import", "harbor", "../more")
+    assert f"the store in {home / 'home'}: {os.strerror(errno.ENOSPC)}" in _failed("import", "harbor", "../more")
 
 
 def _failed(*words: str) -> str:

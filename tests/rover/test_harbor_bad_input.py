@@ -76,6 +76,7 @@ TOML = [
     ('[environment.env]\n"" = "x"\n', "environment.env: '' is no name of a variable"),
     ('[verifier.env]\nA = "x\\u0000"\n', "verifier.env: A holds a NUL"),
     ('[environment.env]\nA = "' + "x" * 200_000 + '"\n', "environment.env: A is larger than a variable may be"),
+    ('[[environment.mcp_servers]]\nname = "x"\ntransport = "stdio"\ncommand = "\\u0000"\n', "holds a NUL"),
     ("a = 1\na = 2\n", "is not valid TOML"),
     ("# " + "x" * (5 << 20), "is larger than 1 MB"),
 ]

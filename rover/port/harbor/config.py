@@ -169,6 +169,8 @@ def _check_servers(where: str, environment: Config) -> None:
         if not server.get(wanted):
             reason = f"a server with transport {transport!r} needs a {wanted}"
             raise PackageError(FILE, f"{where}.mcp_servers.{number}", reason)
+        if any("\0" in word for word in (server.get("command") or "", *(server.get("args") or ()))):
+            raise PackageError(FILE, f"{where}.mcp_servers.{number}", "its command holds a NUL")
 
 
 def environments(config: Config) -> Iterator[tuple[str, Config]]:
