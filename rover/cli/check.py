@@ -48,7 +48,7 @@ def command(
     base: str = typer.Option("", "--base", metavar="DIR", help="What stands before every path in SARIF."),
     seed: int = Seed,
     workers: int = Workers,
-    shard: str = Part,
+    shard: str | None = Part,
     sandbox: str = Sandbox,
     as_json: bool = Json,
 ) -> None:
@@ -75,7 +75,7 @@ def command(
         raise UsageError(f"--fail-on {fail_on}: there are {', '.join(_LEVELS)}")
     if sarif is not None and not sarif.absolute().parent.is_dir():
         raise UsageError(f"{sarif}: there is no folder {sarif.parent}")
-    part = Shard.parse(shard) if shard else None
+    part = Shard.parse(shard) if shard is not None else None
     with progress("packages") as bar:
 
         def told(found: Checked, done: int, total: int) -> None:
@@ -94,8 +94,9 @@ def command(
                 )
     if sarif is not None:
         from rover.ops.sarif import sarif as written
+        from rover_store.files.outputs import write_output
 
-        sarif.write_bytes(written(every, base))
+        write_output(sarif, written(every, base))
     if not as_json:
         _report(every)
     _end(every, fail_on)
