@@ -85,7 +85,7 @@ class VerifiersExporter:
 
 def _place(out: Path) -> str:
     """A folder as a word that pip does not take for the name of a package."""
-    return shlex.quote(str(out) if out.is_absolute() else f"./{out}")
+    return shlex.quote(str(out) if out.is_absolute() or out.parts[:1] == ("..",) else f"./{out}")
 
 
 def _names(job: Export) -> tuple[str, str]:
