@@ -18,6 +18,7 @@ from rover.sandbox.inside import frames, kernel
 from rover.sandbox.inside.command import become_command
 from rover.sandbox.inside.confine import PRIVATE, ROVER, Powers, fork_in_pid_namespace
 from rover.sandbox.inside.live import Live, ended, hold, release, with_streams
+from rover.sandbox.inside.pipes import Pipes
 from rover.sandbox.inside.watch import Watch, processor_time
 from rover.sandbox.inside.workspace import Workspace
 
@@ -193,32 +194,6 @@ class Supervisor:
             self._zygotes[kind] = (near, pid)
             self._ours.add(pid)
         return self._zygotes[kind][0]
-
-
-class Pipes:
-    """Some pipes: `own` are the ends to read, `ends` go to a child. All that is open is closed in the end."""
-
-    def __init__(self, count: int) -> None:
-        pairs = [os.pipe2(os.O_CLOEXEC) for _ in range(count)]
-        self.own = [near for near, _ in pairs]
-        self.ends = [far for _, far in pairs]
-
-    def close_ends(self) -> None:
-        while self.ends:
-            os.close(self.ends.pop())
-
-    def keep(self) -> list[int]:
-        """The ends to read, which the caller closes from now on."""
-        kept, self.own = self.own, []
-        return kept
-
-    def __enter__(self) -> Pipes:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close_ends()
-        for fd in self.own:
-            os.close(fd)
 
 
 def _finish_root(config: dict[str, Any]) -> None:

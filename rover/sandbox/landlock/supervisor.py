@@ -21,7 +21,8 @@ from rover.sandbox.inside.command import REPORT
 from rover.sandbox.inside.confine import execute
 from rover.sandbox.inside.entry import one_line
 from rover.sandbox.inside.live import ANSWER_S, Live, ended, with_streams
-from rover.sandbox.inside.supervisor import Pipes, Supervisor
+from rover.sandbox.inside.pipes import Pipes
+from rover.sandbox.inside.supervisor import Supervisor
 from rover.sandbox.inside.watch import Watch
 from rover.sandbox.landlock import filter as filters
 from rover.sandbox.landlock import folders, metadata, procfs, signals, view

@@ -17,16 +17,17 @@ from typing import Any
 from rover.sandbox.docker.inside import wire
 from rover.sandbox.docker.inside.channel import Channel
 from rover.sandbox.docker.inside.command import become_command
+from rover.sandbox.docker.inside.content import Content
 from rover.sandbox.docker.inside.host import code, read, write
-from rover.sandbox.docker.inside.jail import Processes, processor_time
+from rover.sandbox.docker.inside.jail import AGENT, Processes, processor_time
 from rover.sandbox.docker.inside.job import Job, children_woken
 from rover.sandbox.docker.inside.live import Answer, Live, ended, with_streams
-from rover.sandbox.docker.inside.pipes import Content, Pipes
 from rover.sandbox.docker.inside.scratch import Scratch
 from rover.sandbox.docker.inside.tracker import in_flight
 from rover.sandbox.docker.inside.workspace import Workspace
 from rover.sandbox.inside import frames
 from rover.sandbox.inside.confine import Powers
+from rover.sandbox.inside.pipes import Pipes
 from rover.sandbox.inside.watch import processor_time as processor_time_of
 
 #: Devices that nobody needs.
@@ -128,7 +129,7 @@ class Supervisor:
         if live:
             self._work.tell_openings()
         with contextlib.ExitStack() as stack:
-            pipes = stack.enter_context(Pipes(3))
+            pipes = stack.enter_context(Pipes(3, AGENT))
             stdin = stack.enter_context(Content(request.body)).fd if request.body else self._null
             channel = Channel(write) if live else None
             pid = os.fork()
@@ -173,7 +174,7 @@ class Supervisor:
         """Fork a call from a warm process. The body is the job; the answer's last part is the result."""
         kind = str(request.head["kind"])
         self._work.settle()
-        with Pipes(2) as pipes, Content(request.body) as job, Content() as result:
+        with Pipes(2, AGENT) as pipes, Content(request.body) as job, Content() as result:
             try:
                 zygote = self._zygote(kind)
                 head = {"limits": request.head["limits"], "warm": request.head["warm"]}
