@@ -96,4 +96,4 @@ def test_the_other_ways_out(place: Path, capsys: pytest.CaptureFixture[str]) -> 
     tasks = place / "tasks"
     code, out, _ = said(capsys, place, "one", "export", "verifiers", "--out", str(tasks), "--set", "name=shop")
     assert (code, (tasks / "shop/taskset.py").exists()) == (0, True)
-    assert max(map(len, out.splitlines())) <= 80
+    assert max(map(len, out.splitlines()[:-1])) <= 80  # the last one names a folder of this machine
