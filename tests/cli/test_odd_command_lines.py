@@ -54,6 +54,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_odd_words(line: tuple[str, ...], home: Path) -> None:
     packages = rover("list", "--json").out
     for word in ODD:
+        if line[0] == "undo" and word == "0":
+            continue  # the first digit of an operation's id is a name for it
         words = [part.replace("?", word) for part in line]
         said = rover(*words)
         lines = said.err.splitlines()
