@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import packages
 import pytest
@@ -108,3 +109,36 @@ def other_python(variable: str) -> str:
     if not python:
         pytest.skip(f"{variable} names no Python")
     return python
+
+
+#: a trajectory of another tool, on the task of `packages`
+FOREIGN: dict[str, Any] = {
+    "schema_version": "ATIF-v1.6",
+    "session_id": "s",
+    "agent": {"name": "an agent", "version": "2", "model_name": "maker/model:1"},
+    "steps": [
+        {"step_id": 1, "source": "system", "message": "Be good."},
+        {"step_id": 2, "source": "user", "message": packages.INSTRUCTION},
+        {"step_id": 3, "source": "agent", "message": "Thinking.", "reasoning_content": "hm"},
+        {
+            "step_id": 4, "source": "agent", "message": [{"type": "text", "text": "Looking."}],
+            "tool_calls": [
+                {"tool_call_id": "a", "function_name": "bash", "arguments": {"command": "head -1 orders.csv"}},
+                {"tool_call_id": "b", "function_name": "browse", "arguments": {"url": "x"}},
+            ],
+            "observation": {"results": [
+                {"source_call_id": "a", "content": "order_id,region,amount,day\n"},
+                {"source_call_id": "b", "content": "a page"},
+            ]},
+            "metrics": {"prompt_tokens": 5, "completion_tokens": 2, "completion_token_ids": [8, 9]},
+        },
+        {
+            "step_id": 5, "source": "agent", "message": "",
+            "tool_calls": [
+                {"tool_call_id": "c", "function_name": "write_file",
+                 "arguments": {"path": "report.csv", "content": packages.REPORT.decode()}},
+            ],
+        },
+        {"step_id": 6, "source": "agent", "message": "Done."},
+    ],
+}  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import agent_programs
 import pytest
 from boxes import LIMITS, REAL, START, START_IDS, make, seen_processes, sh, temporary
 
@@ -74,3 +75,30 @@ def jail(real_runtime: Runtime, _real_shared: Sandbox) -> Iterator[Sandbox]:
     for folder in temporary(real_runtime):
         assert sh(jail, f"ls -A {folder}").stdout == b""
     assert jail.call("builtins:eval", "__import__('os').listdir(__import__('tempfile').gettempdir())").value == []
+
+
+@pytest.fixture(scope="module", params=[kind for kind in REAL if kind not in ("bubblewrap-copy", "landlock-4")])
+def agent_runtime(request: pytest.FixtureRequest) -> Iterator[Runtime]:
+    """Each kind that confines once, for agent programs."""
+    made = make(request.param)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def plain(agent_runtime: Runtime) -> Iterator[Sandbox]:
+    """A box that shows nothing more."""
+    box = agent_runtime.open(agent_programs.START)
+    yield box
+    box.close()
+
+
+@pytest.fixture
+def quiet(agent_runtime: Runtime, plain: Sandbox) -> Iterator[Sandbox]:
+    """The same; afterwards nothing of an agent is left in it, and it works."""
+    yield plain
+    plain.reset(agent_programs.START)
+    seen = plain.run(["sh", "-c", "ls -d /proc/[0-9]* | wc -l; ls -A ${TMPDIR:-/tmp}"]).stdout.split()
+    assert len(seen) == 1, seen
+    assert int(seen[0]) <= 4 or "private processes" in getattr(agent_runtime, "unmet", ())
+    assert sorted(plain.snapshot().entries) == sorted(agent_programs.START)

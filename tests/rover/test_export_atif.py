@@ -12,7 +12,7 @@ from typing import Any
 import exported
 import packages
 import pytest
-from exported import NAME
+from exported import FOREIGN, NAME
 
 from rover.construct.families.registry import family
 from rover.construct.solved import solution_of
@@ -20,7 +20,6 @@ from rover.ops.export import ExportRequest, export
 from rover.ops.import_ import ImportReport, ImportRequest, import_
 from rover.port.atif import model as atif
 from rover.port.atif.acting import acting, acts
-from rover.port.atif.foreign import plan_of
 from rover.port.atif.recorded import trajectory_of
 from rover.port.protocol import Wanted
 from rover.rollout.engine import Engine
@@ -351,38 +350,6 @@ def test_a_rollout_of_a_packages_own_solution(runtime: Runtime, tmp_path: Path) 
     assert verdict.outcome == "passed"
 
 
-FOREIGN: dict[str, Any] = {
-    "schema_version": "ATIF-v1.6",
-    "session_id": "s",
-    "agent": {"name": "an agent", "version": "2", "model_name": "maker/model:1"},
-    "steps": [
-        {"step_id": 1, "source": "system", "message": "Be good."},
-        {"step_id": 2, "source": "user", "message": packages.INSTRUCTION},
-        {"step_id": 3, "source": "agent", "message": "Thinking.", "reasoning_content": "hm"},
-        {
-            "step_id": 4, "source": "agent", "message": [{"type": "text", "text": "Looking."}],
-            "tool_calls": [
-                {"tool_call_id": "a", "function_name": "bash", "arguments": {"command": "head -1 orders.csv"}},
-                {"tool_call_id": "b", "function_name": "browse", "arguments": {"url": "x"}},
-            ],
-            "observation": {"results": [
-                {"source_call_id": "a", "content": "order_id,region,amount,day\n"},
-                {"source_call_id": "b", "content": "a page"},
-            ]},
-            "metrics": {"prompt_tokens": 5, "completion_tokens": 2, "completion_token_ids": [8, 9]},
-        },
-        {
-            "step_id": 5, "source": "agent", "message": "",
-            "tool_calls": [
-                {"tool_call_id": "c", "function_name": "write_file",
-                 "arguments": {"path": "report.csv", "content": packages.REPORT.decode()}},
-            ],
-        },
-        {"step_id": 6, "source": "agent", "message": "Done."},
-    ],
-}  # fmt: skip
-
-
 def test_a_trajectory_of_another_tool(store: Store, runtime: Runtime, tmp_path: Path) -> None:
     """Offered tools and commands are played, the rest stays in words; the verdict is that of the package here."""
     path = tmp_path / "run.json"
@@ -418,53 +385,8 @@ def test_a_dry_run_reads_and_plays_nothing(store: Store, runtime: Runtime, tmp_p
     assert len(list(store.evidence.ids())) == before
 
 
-def test_turns_that_call_nothing_do_not_end_a_plan() -> None:
-    document = atif.Document.model_validate(FOREIGN)
-    plan = plan_of(document, ())
-    assert [len(move.action.calls) for move in plan.moves] == [0]
-    assert plan.told == {"bash": 1, "browse": 1, "write_file": 1}
-
-
 def first_result(value: Any) -> Any:
     return value["steps"][1]["observation"]["results"][0]
-
-
-STEP = {"step_id": 1, "source": "user", "message": "x"}
-AGENT = {"name": "a", "version": "1"}
-
-
-def with_steps(*steps: Any, **more: Any) -> bytes:
-    return json.dumps({"agent": AGENT, "steps": steps, **more}).encode()
-
-
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
-        (b"[", "f: not valid JSON: EOF"),
-        (b"[]", "f: must be a JSON object"),
-        (b'{"agent": NaN}', "f: not valid JSON"),
-        (b'{"agent": "\\ud800"}', "f: not valid JSON"),
-        (b"[" * 300_000, "f: not valid JSON: recursion limit"),
-        (with_steps(STEP, schema_version="ATIF-v2.0"), "f: schema_version: 'ATIF-v2.0' is not a version"),
-        (with_steps(STEP, schema_version=["x"]), "f: schema_version: "),
-        (b'{"steps": []}', "f: agent: Field required"),
-        (with_steps(), "f: steps: Tuple should have at least 1 item"),
-        (with_steps({**STEP, "step_id": 2}), "f: steps.0.step_id is 2, not 1"),
-        (with_steps({**STEP, "reward": 1}), "f: steps.0.reward: Extra inputs"),
-        (with_steps({**STEP, "metrics": {}}), "f: steps.0: a step of the user has no metrics"),
-        (with_steps({**STEP, "timestamp": "noon"}), "f: steps.0.timestamp: Invalid isoformat"),
-        (with_steps({**STEP, "message": [{"type": "image"}]}), "f: steps.0.message.0: a part of type image needs"),
-        (with_steps({**STEP, "observation": {"results": [{"source_call_id": "q"}]}}), "is no tool_call_id"),
-        (with_steps({**STEP, "source": "agent", "llm_call_count": 0, "metrics": {}}), "has no metrics"),
-        (with_steps(STEP, subagent_trajectories=[{"agent": AGENT, "steps": [STEP]}]), "need a trajectory_id each"),
-    ],
-)  # fmt: skip
-def test_bad_documents_are_one_line(data: bytes, words: str) -> None:
-    with pytest.raises(PackageError) as error:
-        atif.parse(data, "f")
-    assert words in error.value.message
-    assert "\n" not in error.value.message
-    assert len(error.value.message) < 500
 
 
 @pytest.mark.parametrize(
