@@ -10,10 +10,15 @@ their total, from `/app/data/orders.csv`. What a test wants otherwise is an argu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
+import pytest
+from packages import runtime
+
 from rover.rollout.env import Env, env_from_files
+from rover.sandbox.protocol import Runtime, lacking
 from rover_store.records import (
     Cases,
     Context,
@@ -120,3 +125,15 @@ def container_env(**changes: Any) -> Env:
 def graded_by(script: str, **changes: Any) -> Env:
     """The package with another test.sh."""
     return container_env(tests={"test.sh": script.encode()}, **changes)
+
+
+@contextmanager
+def placing() -> Iterator[Runtime]:
+    """A runtime in which a workspace can stand elsewhere; the test is skipped where it cannot."""
+    kind = runtime()
+    try:
+        if lacking(("workdir",), kind):
+            pytest.skip("needs a sandbox in which a workspace can stand elsewhere")
+        yield kind
+    finally:
+        kind.close()

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from packages import runtime
-from program_packages import CHECK, INSTRUCTION, ORDERS, REPORT, SOLVE, TEST, container_env, container_package
+from program_packages import CHECK, INSTRUCTION, ORDERS, REPORT, SOLVE, TEST, container_env, container_package, placing
 
 from rover.cli.main import run as cli
 from rover.diagnose.diagnosis import diagnose
@@ -26,7 +25,7 @@ from rover.repair.session import CaseRequest, Considered, consider
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env, env_from_files, load_env
 from rover.rollout.records import RolloutRequest
-from rover.sandbox.protocol import Runtime, lacking
+from rover.sandbox.protocol import Runtime
 from rover_store.records import Diagnosis, Harness, Limits
 from rover_store.store import Store
 
@@ -73,11 +72,8 @@ BESIDE = {"input not there": {"context/environment/data/orders.csv": ORDERS}}
 
 @pytest.fixture(scope="module")
 def box() -> Iterator[Runtime]:
-    kind = runtime()
-    if lacking(("workdir",), kind):
-        pytest.skip("needs a sandbox in which a workspace can stand elsewhere")
-    yield kind
-    kind.close()
+    with placing() as kind:
+        yield kind
 
 
 @pytest.fixture(scope="module")

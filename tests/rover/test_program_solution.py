@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from packages import runtime
-from program_packages import CHECK, ORDERS, REPORT, SOLVE, TEST, container_env, container_package, graded_by
+from program_packages import CHECK, ORDERS, REPORT, SOLVE, TEST, container_env, container_package, graded_by, placing
 
 from rover.cli.main import run as cli
 from rover.construct.calibrate import calibrate
@@ -22,7 +21,7 @@ from rover.policy.solution import FOLDER, SETTINGS, SolutionPolicy, variables_of
 from rover.rollout.engine import Engine
 from rover.rollout.env import Env, env_from_files
 from rover.rollout.records import EndState, RolloutRequest, changed
-from rover.sandbox.protocol import Runtime, lacking
+from rover.sandbox.protocol import Runtime
 from rover.sandbox.registry import make_runtime
 from rover_store.errors import UsageError
 from rover_store.records import Harness
@@ -33,11 +32,8 @@ REWARD = "/logs/verifier/reward.txt"
 
 @pytest.fixture(scope="module")
 def box() -> Iterator[Runtime]:
-    kind = runtime()
-    if lacking(("workdir",), kind):
-        pytest.skip("needs a sandbox in which a workspace can stand elsewhere")
-    yield kind
-    kind.close()
+    with placing() as kind:
+        yield kind
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from packages import runtime
-from program_packages import CHECK, ORDERS, REPORT, TEST, container_env, graded_by
+from program_packages import CHECK, ORDERS, REPORT, TEST, container_env, graded_by, placing
 
 from rover.policy.scripted import ScriptedPolicy
 from rover.rollout.engine import Engine
@@ -14,7 +13,7 @@ from rover.rollout.env import Env
 from rover.rollout.progress import TreeGrader
 from rover.rollout.records import RolloutRequest
 from rover.rollout.together import Together
-from rover.sandbox.protocol import Runtime, lacking
+from rover.sandbox.protocol import Runtime
 from rover.verify.shown import Conditions
 from rover_store.records import Harness, Limits, Verdict
 
@@ -23,11 +22,8 @@ ONE, ZERO = "echo 1 > /logs/verifier/reward.txt", "echo 0 > /logs/verifier/rewar
 
 @pytest.fixture(scope="module")
 def box() -> Iterator[Runtime]:
-    kind = runtime()
-    if lacking(("workdir",), kind):
-        pytest.skip("needs a sandbox in which a workspace can stand elsewhere")
-    yield kind
-    kind.close()
+    with placing() as kind:
+        yield kind
 
 
 @pytest.fixture(scope="module")
